@@ -1,0 +1,1 @@
+"""Steelyard: trains LLM agents from their own trajectories."""

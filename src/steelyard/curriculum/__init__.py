@@ -1,0 +1,5 @@
+"""Decides which task comes next."""
+
+from steelyard.curriculum.sampler import TaskOrder
+
+__all__ = ["TaskOrder"]

@@ -1,0 +1,90 @@
+"""An episode is one attempt at a task; a group is the attempts that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from steelyard.episodes.outcome import Outcome, Scored, Unscored
+from steelyard.episodes.trajectory import Trajectory
+
+
+class StopReason(StrEnum):
+    """Why an episode ended."""
+
+    SUBMITTED = "submitted"
+    """The agent called `submit`, or gave its single answer."""
+    TRUNCATED = "truncated"
+    """A turn was cut before its stop token."""
+    TURN_LIMIT = "turn_limit"
+    TOKEN_LIMIT = "token_limit"
+    TIME_LIMIT = "time_limit"
+    FAILED = "failed"
+    """Our own failure; the outcome is Unscored and names its cause."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """One attempt of an agent at a task: a Trajectory plus an Outcome.
+
+    `heldout` grades the same final workspace with behaviour that the verifier does not try. It
+    feeds monitoring and evaluation, never a reward, a baseline or a loss. It is None where the
+    task has no held-out checks. `seconds` holds wall time per phase ("sampling", "tools",
+    "grading").
+    """
+
+    id: str
+    task: str
+    group: str
+    trajectory: Trajectory
+    outcome: Outcome
+    stop_reason: StopReason
+    heldout: Outcome | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    kind: str = ""
+
+    @property
+    def solved(self) -> bool:
+        """Training checks and held-out checks all pass: what evaluations count."""
+        if not (isinstance(self.outcome, Scored) and self.outcome.solved):
+            return False
+        return self.heldout is None or (isinstance(self.heldout, Scored) and self.heldout.solved)
+
+    @property
+    def unscored(self) -> bool:
+        return isinstance(self.outcome, Unscored)
+
+
+class GroupVerdict(StrEnum):
+    """What a group can teach: only a mixed group carries a gradient."""
+
+    MIXED = "mixed"
+    ALL_PASS = "all_pass"
+    ALL_FAIL = "all_fail"
+    UNSCORED = "unscored"
+    """Fewer than two scored episodes: nothing to compare."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The episodes of one task that are compared with each other."""
+
+    id: str
+    task: str
+    episodes: list[Episode]
+
+    @property
+    def rewards(self) -> list[float]:
+        """The rewards of the scored episodes, in episode order."""
+        return [e.outcome.reward for e in self.episodes if isinstance(e.outcome, Scored)]
+
+    @property
+    def verdict(self) -> GroupVerdict:
+        rewards = self.rewards
+        if len(rewards) < 2:
+            return GroupVerdict.UNSCORED
+        if min(rewards) < max(rewards):
+            return GroupVerdict.MIXED
+        return GroupVerdict.ALL_PASS if min(rewards) >= 1.0 else GroupVerdict.ALL_FAIL
