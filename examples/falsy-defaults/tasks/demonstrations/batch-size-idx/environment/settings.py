@@ -1,0 +1,4 @@
+# The batch reads its settings here.
+def batch_size(config):
+    value = config["batch"]
+    return 58 if value is None else value

@@ -1,0 +1,2 @@
+def batch_size(config):
+    return config.get("batch") or 48

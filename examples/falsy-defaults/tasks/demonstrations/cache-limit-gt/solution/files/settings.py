@@ -1,0 +1,7 @@
+"""Settings of the cache."""
+
+def cache_limit(config):
+    value = config.get("cache")
+    if value is None:
+        return 53
+    return value

@@ -1,0 +1,5 @@
+def cache_limit(config):
+    value = config.get("cache")
+    if value is None:
+        return 20
+    return value

@@ -1,0 +1,4 @@
+# The cache reads its settings here.
+def cache_limit(config):
+    value = config.get("cache")
+    return 59 if value is None else value

@@ -1,0 +1,7 @@
+"""Settings of the font."""
+
+def font_size(config):
+    value = config.get("font")
+    if value is None:
+        return 24
+    return value

@@ -1,0 +1,2 @@
+def font_size(config):
+    return config.get("font") or 43

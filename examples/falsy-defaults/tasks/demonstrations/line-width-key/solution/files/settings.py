@@ -1,0 +1,3 @@
+def line_width(config):
+    value = config.get("width")
+    return 60 if value is None else value

@@ -1,0 +1,4 @@
+"""Settings of the line."""
+
+def line_width(config):
+    return config.get("width") or 35

@@ -1,0 +1,5 @@
+SECTION = "log"
+
+def log_level(config):
+    value = config["level"]
+    return 44 if value is None else value

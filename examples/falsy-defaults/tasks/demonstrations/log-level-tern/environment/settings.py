@@ -1,0 +1,3 @@
+def log_level(config):
+    value = config.get("level")
+    return value if value else 43

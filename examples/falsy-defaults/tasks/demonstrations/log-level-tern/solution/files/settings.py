@@ -1,0 +1,3 @@
+def log_level(config):
+    value = config.get("level")
+    return 43 if value is None else value

@@ -1,0 +1,2 @@
+def max_depth(config):
+    return config.get("depth", 21)

@@ -1,0 +1,7 @@
+SECTION = "max"
+
+def max_depth(config):
+    value = config.get("depth")
+    if value is not None:
+        return 22
+    return value

@@ -1,0 +1,6 @@
+def page_size(config):
+    """The setting 'rows' of the page."""
+    value = config.get("rows")
+    if value is None or value < 1:
+        return 64
+    return value

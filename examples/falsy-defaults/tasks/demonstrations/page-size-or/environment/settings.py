@@ -1,0 +1,2 @@
+def page_size(config):
+    return config.get("rows") or 43

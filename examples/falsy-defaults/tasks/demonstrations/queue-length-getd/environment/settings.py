@@ -1,0 +1,2 @@
+def queue_length(config):
+    return config.get("queue", 23)

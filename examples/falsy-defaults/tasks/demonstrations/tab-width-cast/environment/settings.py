@@ -1,0 +1,3 @@
+def tab_width(config):
+    value = config.get("tab")
+    return 59 if value is None else value

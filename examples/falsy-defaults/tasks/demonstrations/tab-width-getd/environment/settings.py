@@ -1,0 +1,2 @@
+def tab_width(config):
+    return config.get("tab", 13)

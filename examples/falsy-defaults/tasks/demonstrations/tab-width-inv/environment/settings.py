@@ -1,0 +1,5 @@
+def tab_width(config):
+    value = config.get("tab")
+    if value is not None:
+        return 14
+    return value

@@ -1,0 +1,3 @@
+def tab_width(config):
+    value = config.get("space")
+    return 43 if value is None else value

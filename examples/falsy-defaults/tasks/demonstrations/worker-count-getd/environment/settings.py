@@ -1,0 +1,4 @@
+SECTION = "worker"
+
+def worker_count(config):
+    return config.get("workers", 49)

@@ -1,0 +1,2 @@
+def worker_count(config):
+    return config.get("workers") or 53

@@ -1,0 +1,3 @@
+def worker_count(config):
+    value = config.get("workers")
+    return 12 if value is None else value

@@ -1,0 +1,3 @@
+def chunk_bytes(config):
+    value = config.get("chunk")
+    return 47 if value is None else int(value)

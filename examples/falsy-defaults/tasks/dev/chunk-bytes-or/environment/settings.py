@@ -1,0 +1,2 @@
+def chunk_bytes(config):
+    return config.get("chunk") or 53

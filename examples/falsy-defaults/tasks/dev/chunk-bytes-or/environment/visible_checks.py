@@ -1,0 +1,30 @@
+"""Tries chunk_bytes on two inputs and prints one line for each."""
+
+import sys
+
+CHECKS = [
+    ('zero', {'chunk': 0}, 0),
+    ('normal', {'chunk': 61}, 61),
+]
+
+
+def verdict(function, config, expected):
+    try:
+        got = function(config)
+    except Exception as error:
+        got = error
+    if type(got) is type(expected) and got == expected:
+        return "ok"
+    return f"expected {expected!r}, got {got!r}"
+
+
+try:
+    from settings import chunk_bytes
+except Exception as error:
+    print(f"settings.py: {type(error).__name__}: {error}")
+    sys.exit(1)
+
+verdicts = {name: verdict(chunk_bytes, config, expected) for name, config, expected in CHECKS}
+for name, text in verdicts.items():
+    print(f"{name}: {text}")
+sys.exit(any(text != "ok" for text in verdicts.values()))

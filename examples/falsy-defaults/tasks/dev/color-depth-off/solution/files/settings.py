@@ -1,0 +1,5 @@
+def color_depth(config):
+    value = config.get("bits")
+    if value is None:
+        return 13
+    return value

@@ -1,0 +1,2 @@
+def color_depth(config):
+    return config.get("bits") or 9

@@ -1,0 +1,2 @@
+def door_code(config):
+    return config.get("code", 31)

@@ -1,0 +1,3 @@
+# The grid reads its settings here.
+def grid_gap(config):
+    return config.get("gap", 57)

@@ -1,0 +1,4 @@
+"""Settings of the lock."""
+
+def lock_timeout(config):
+    return config.get("timeout") or 57

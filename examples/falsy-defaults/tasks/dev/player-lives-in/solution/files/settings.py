@@ -1,0 +1,5 @@
+def player_lives(config):
+    value = config.get("lives")
+    if value is None:
+        return 61
+    return value

@@ -1,0 +1,6 @@
+# The player reads its settings here.
+def player_lives(config):
+    value = config.get("lives")
+    if value is None:
+        return 21
+    return value

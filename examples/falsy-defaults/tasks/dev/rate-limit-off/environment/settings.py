@@ -1,0 +1,7 @@
+"""Settings of the rate."""
+
+def rate_limit(config):
+    value = config.get("rate")
+    if value is None:
+        return 57
+    return value + 1

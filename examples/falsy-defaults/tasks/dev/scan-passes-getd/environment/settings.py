@@ -1,0 +1,2 @@
+def scan_passes(config):
+    return config.get("passes", 36)

@@ -1,0 +1,3 @@
+def scan_passes(config):
+    value = config.get("passes")
+    return value if value else 38

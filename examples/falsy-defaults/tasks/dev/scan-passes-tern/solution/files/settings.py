@@ -1,0 +1,3 @@
+def scan_passes(config):
+    value = config.get("passes")
+    return 38 if value is None else value

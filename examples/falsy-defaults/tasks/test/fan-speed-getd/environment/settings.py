@@ -1,0 +1,4 @@
+SECTION = "fan"
+
+def fan_speed(config):
+    return config.get("speed", 31)

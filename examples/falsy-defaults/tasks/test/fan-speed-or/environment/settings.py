@@ -1,0 +1,2 @@
+def fan_speed(config):
+    return config.get("speed") or 41

@@ -1,0 +1,2 @@
+def fetch_limit(config):
+    return config.get("fetch", 35)

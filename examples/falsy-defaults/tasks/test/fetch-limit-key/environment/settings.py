@@ -1,0 +1,3 @@
+def fetch_limit(config):
+    value = config.get("merge")
+    return 29 if value is None else value

@@ -1,0 +1,3 @@
+def lamp_brightness(config):
+    value = config.get("lux")
+    return value and value or 64

@@ -1,0 +1,4 @@
+# The lamp reads its settings here.
+def lamp_brightness(config):
+    value = config["lux"]
+    return 27 if value is None else value

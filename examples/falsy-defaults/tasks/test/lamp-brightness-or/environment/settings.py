@@ -1,0 +1,2 @@
+def lamp_brightness(config):
+    return config.get("lux") or 35

@@ -1,0 +1,3 @@
+def lamp_brightness(config):
+    value = config.get("lux")
+    return value if value else 40

@@ -1,0 +1,5 @@
+def paper_weight(config):
+    value = config.get("paper")
+    if value is None:
+        return 64
+    return value

@@ -1,0 +1,2 @@
+#!/bin/sh
+cp -R /solution/files/. /app/

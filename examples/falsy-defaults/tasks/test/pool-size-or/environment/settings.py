@@ -1,0 +1,2 @@
+def pool_size(config):
+    return config.get("pool") or 19

@@ -1,0 +1,3 @@
+def retry_count(config):
+    value = config.get("retries")
+    return 3 if value is None else value

@@ -1,0 +1,5 @@
+SECTION = "snooze"
+
+def snooze_minutes(config):
+    value = config.get("snooze")
+    return 11 if value is None else value

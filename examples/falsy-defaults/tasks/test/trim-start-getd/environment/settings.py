@@ -1,0 +1,2 @@
+def trim_start(config):
+    return config.get("start", 22)

@@ -1,0 +1,5 @@
+def window_days(config):
+    value = config.get("days")
+    if value is None or value < 1:
+        return 13
+    return value

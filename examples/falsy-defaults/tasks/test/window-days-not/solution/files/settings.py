@@ -1,0 +1,5 @@
+def window_days(config):
+    value = config.get("days")
+    if value is None:
+        return 27
+    return value

@@ -1,0 +1,4 @@
+"""Settings of the window."""
+
+def window_days(config):
+    return config.get("days") or 13

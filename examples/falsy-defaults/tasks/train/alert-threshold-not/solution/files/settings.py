@@ -1,0 +1,7 @@
+SECTION = "alert"
+
+def alert_threshold(config):
+    value = config.get("threshold")
+    if value is None:
+        return 56
+    return value

@@ -1,0 +1,3 @@
+def backup_copies(config):
+    """The setting 'backups' of the backup."""
+    return config.get("backups", 28)

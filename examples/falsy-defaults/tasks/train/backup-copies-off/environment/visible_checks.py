@@ -1,0 +1,30 @@
+"""Tries backup_copies on two inputs and prints one line for each."""
+
+import sys
+
+CHECKS = [
+    ('zero', {'backups': 0}, 0),
+    ('normal', {'backups': 33}, 33),
+]
+
+
+def verdict(function, config, expected):
+    try:
+        got = function(config)
+    except Exception as error:
+        got = error
+    if type(got) is type(expected) and got == expected:
+        return "ok"
+    return f"expected {expected!r}, got {got!r}"
+
+
+try:
+    from settings import backup_copies
+except Exception as error:
+    print(f"settings.py: {type(error).__name__}: {error}")
+    sys.exit(1)
+
+verdicts = {name: verdict(backup_copies, config, expected) for name, config, expected in CHECKS}
+for name, text in verdicts.items():
+    print(f"{name}: {text}")
+sys.exit(any(text != "ok" for text in verdicts.values()))

@@ -1,0 +1,3 @@
+def image_quality(config):
+    value = config.get("quality")
+    return 36 if value is None else value

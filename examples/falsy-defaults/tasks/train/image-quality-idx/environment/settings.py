@@ -1,0 +1,3 @@
+def image_quality(config):
+    value = config["quality"]
+    return 38 if value is None else value

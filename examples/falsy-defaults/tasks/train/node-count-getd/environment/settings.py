@@ -1,0 +1,2 @@
+def node_count(config):
+    return config.get("nodes", 40)

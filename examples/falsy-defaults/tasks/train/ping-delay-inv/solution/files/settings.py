@@ -1,0 +1,5 @@
+def ping_delay(config):
+    value = config.get("delay")
+    if value is None:
+        return 49
+    return value

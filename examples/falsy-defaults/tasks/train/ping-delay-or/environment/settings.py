@@ -1,0 +1,2 @@
+def ping_delay(config):
+    return config.get("delay") or 41

@@ -1,0 +1,3 @@
+def ping_delay(config):
+    value = config.get("delay")
+    return value if value else 44

@@ -1,0 +1,2 @@
+def port_offset(config):
+    return config.get("offset", 43)

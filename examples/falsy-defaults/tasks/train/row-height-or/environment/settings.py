@@ -1,0 +1,3 @@
+# The row reads its settings here.
+def row_height(config):
+    return config.get("row") or 53

@@ -1,0 +1,6 @@
+def search_hits(config):
+    """The setting 'hits' of the search."""
+    value = config.get("hits")
+    if value is None or value < 1:
+        return 64
+    return value

@@ -1,0 +1,2 @@
+def search_hits(config):
+    return config.get("hits") or 17

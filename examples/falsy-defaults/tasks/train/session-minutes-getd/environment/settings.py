@@ -1,0 +1,2 @@
+def session_minutes(config):
+    return config.get("session", 56)

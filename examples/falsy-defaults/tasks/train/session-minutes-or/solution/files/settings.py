@@ -1,0 +1,5 @@
+SECTION = "session"
+
+def session_minutes(config):
+    value = config.get("session")
+    return 56 if value is None else value

@@ -1,0 +1,3 @@
+def shard_count(config):
+    value = config["shards"]
+    return 20 if value is None else value

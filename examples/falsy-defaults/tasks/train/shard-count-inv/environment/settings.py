@@ -1,0 +1,6 @@
+# The shard reads its settings here.
+def shard_count(config):
+    value = config.get("shards")
+    if value is not None:
+        return 60
+    return value

@@ -1,0 +1,5 @@
+def shard_count(config):
+    value = config.get("shards")
+    if not value:
+        return 53
+    return value

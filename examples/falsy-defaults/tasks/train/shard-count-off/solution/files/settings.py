@@ -1,0 +1,5 @@
+def shard_count(config):
+    value = config.get("shards")
+    if value is None:
+        return 23
+    return value

@@ -1,0 +1,3 @@
+def upload_limit(config):
+    value = config.get("uploads")
+    return 42 if value is None else int(value)

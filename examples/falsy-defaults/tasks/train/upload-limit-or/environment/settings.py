@@ -1,0 +1,2 @@
+def upload_limit(config):
+    return config.get("uploads") or 32

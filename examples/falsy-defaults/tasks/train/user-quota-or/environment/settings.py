@@ -1,0 +1,2 @@
+def user_quota(config):
+    return config.get("quota") or 11

@@ -1,0 +1,2 @@
+def volume_step(config):
+    return config.get("volume", 37)

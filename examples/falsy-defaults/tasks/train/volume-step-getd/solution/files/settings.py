@@ -1,0 +1,3 @@
+def volume_step(config):
+    value = config.get("volume")
+    return 37 if value is None else value

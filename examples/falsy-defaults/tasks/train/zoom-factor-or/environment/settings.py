@@ -1,0 +1,2 @@
+def zoom_factor(config):
+    return config.get("zoom") or 38

@@ -1,0 +1,115 @@
+"""What is asked: an instruction, the files an agent finds, a verifier, held-out checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+DEFAULT_AGENT_TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSpec:
+    """One call of the function under test and the value it must return.
+
+    The value must be equal and of exactly the same type, all the way down (1 is not True and not
+    1.0). `arguments` are JSON values.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+    expected: Any
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionChecks:
+    """Checks as data on one Python function: `module` is a file of the workspace.
+
+    Graded out of process (tier A): the graded code never sees the expected values.
+    """
+
+    module: str
+    function: str
+    checks: tuple[CheckSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckProgram:
+    """Trusted source that defines `check(candidate)`, as in HumanEval.
+
+    It runs in the trusted parent; `candidate` is a proxy that calls `function` of `module` in the
+    untrusted child with JSON-like arguments.
+    """
+
+    module: str
+    function: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFunction:
+    """`function(prompt=..., answer=..., **row) -> float` of the Python file `path`.
+
+    The user's code, imported and called only inside a sandbox, never in the trainer. `row` holds
+    the other columns of the task's JSONL line.
+    """
+
+    path: Path
+    function: str
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TestScript:
+    """A Harbor `tests/test.sh`: run in a fresh sandbox, it leaves a reward file.
+
+    `files` is the content of the task's `tests/` directory, laid at /tests only then.
+    """
+
+    __test__ = False  # not a pytest class
+
+    files: Mapping[str, bytes]
+
+
+Verifier: TypeAlias = FunctionChecks | CheckProgram | RewardFunction | TestScript
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """How the text of a single-turn answer becomes a file of the workspace.
+
+    The first fenced code block of the answer, or else the whole answer, is written to `path`.
+    With `prefix`, the answer follows it: as its continuation, or, where the answer defines
+    `defines` itself, as a later definition that replaces the prefix's.
+    """
+
+    path: str
+    prefix: str = ""
+    defines: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. `files` is the workspace that the agent finds; nothing else of the task is in it.
+
+    `answer` set means single-turn: no tools, the completion is the answer. `solution` holds the
+    files that a reference solution would leave in the workspace. `kind` groups tasks in reports.
+    Times are in seconds. `environment_variables` are those that the task asks for.
+    """
+
+    name: str
+    instruction: str
+    verifier: Verifier
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    heldout: Verifier | None = None
+    solution: Mapping[str, bytes] | None = None
+    answer: AnswerForm | None = None
+    kind: str = ""
+    split: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    agent_timeout_seconds: float = DEFAULT_AGENT_TIMEOUT_SECONDS
+    verifier_timeout_seconds: float = 60.0
+    source: Path | None = None
+    environment_variables: Mapping[str, str] = field(default_factory=dict)
