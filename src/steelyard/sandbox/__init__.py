@@ -1,0 +1,19 @@
+"""Runs a command somewhere it can do no harm."""
+
+from steelyard.sandbox.calling import Caller, Reply, ReplyKind
+from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
+from steelyard.sandbox.sandbox import Completed, Program, Sandbox, check_available
+from steelyard.sandbox.settings import SandboxSettings
+
+__all__ = [
+    "Caller",
+    "Completed",
+    "Program",
+    "Reply",
+    "ReplyKind",
+    "Sandbox",
+    "SandboxError",
+    "SandboxSettings",
+    "SandboxUnavailable",
+    "check_available",
+]

@@ -1,0 +1,520 @@
+"""Pid 1 of a sandbox: runs what it is told over one socket, and lets nothing outlive a request.
+
+It shares its uid with the code that it runs, so it makes itself non-dumpable: nobody of that uid
+can trace it or open its descriptors; as pid 1 of its namespace it cannot be killed from inside;
+the seccomp filter keeps others from changing its limits. When its socket closes it exits, and the
+kernel ends every process of the namespace with it. Standard library only.
+
+Requests are frames (see wire.py) whose header has "op"; each gets one reply, which has "error" and
+"errno" if it failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from steelyard.sandbox.answering import answer_calls
+from steelyard.sandbox.wire import receive_frame, send_frame
+
+_TICK_SECONDS = 0.1
+_MAX_FILES = 10_000
+_PR_SET_DUMPABLE = 4
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# What small programs import most: a forked child then finds it imported.
+_PRELOAD = (
+    *("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "heapq", "itertools", "math", "operator", "random", "re", "statistics"),
+    *("string", "typing"),
+)
+
+
+def main() -> None:
+    """Serves until the socket closes; argv: the socket's descriptor, the settings as JSON."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # if memory runs out, the sandbox goes first, not the trainer
+    if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        sys.exit("prctl(PR_SET_DUMPABLE) failed")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would make pid 1 killable
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    _Supervisor(control, json.loads(sys.argv[2])).serve()
+
+
+class _Supervisor:
+    def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
+        self._control = control
+        self._workspace: str = settings["workspace"]
+        self._roots: list[str] = [self._workspace, *settings["scratch"]]
+        self._max_file_bytes = settings["file_mb"] << 20
+        self._max_total_bytes = settings["workspace_mb"] << 20
+        self._max_output_bytes = settings["output_kb"] << 10
+        self._max_memory_bytes = settings["memory_mb"] << 20
+        self._processes: int = settings["processes"]
+        self._cpu_seconds: int = settings["cpu_seconds"]
+        self._program: int | None = None
+        self._preloaded = False
+        self._next_watch = 0.0
+        self._operations: dict[str, Callable[..., tuple[dict[str, Any], bytes]]] = {
+            "put": self._put,
+            "read": self._read,
+            "run": self._run,
+            "collect": self._collect,
+            "wipe": self._wipe,
+            "program": self._start_program,
+            "end": self._end_program,
+        }
+
+    def serve(self) -> None:
+        send_frame(self._control, {"ready": True})
+        while True:
+            while self._program is not None and not self._readable(_TICK_SECONDS):
+                self._watch_memory()
+            try:
+                header, blob = receive_frame(self._control, 1 << 32)
+            except EOFError:
+                return
+            try:
+                reply, data = self._operations[header.pop("op")](blob=blob, **header)
+            except OSError as error:
+                said = error.strerror or str(error)
+                reply, data = {"errno": error.errno or errno.EIO, "error": said}, b""
+            send_frame(self._control, reply, data)
+
+    def _readable(self, timeout_seconds: float) -> bool:
+        return bool(select.select([self._control], [], [], timeout_seconds)[0])
+
+    # Files
+
+    def _put(self, *, blob: bytes, files: list[list[Any]]) -> tuple[dict[str, Any], bytes]:
+        offset = 0
+        for path, size in files:
+            self._write(path, blob[offset : offset + size])
+            offset += size
+        return {}, b""
+
+    def _write(self, path: str, data: bytes) -> None:
+        if len(data) > self._max_file_bytes:
+            raise OSError(errno.EFBIG, f"{path}: larger than {self._max_file_bytes} bytes")
+        mode = 0o755 if data.startswith(b"#!") else 0o644
+        with self._opened(path, os.O_WRONLY | os.O_CREAT, mode=mode) as fd:
+            os.ftruncate(fd, 0)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+
+    def _read(self, *, blob: bytes, path: str) -> tuple[dict[str, Any], bytes]:
+        with self._opened(path, os.O_RDONLY) as fd:
+            return {}, self._content(fd, path)
+
+    def _content(self, fd: int, path: str) -> bytes:
+        if os.fstat(fd).st_size > self._max_file_bytes:
+            raise OSError(errno.EFBIG, f"{path}: larger than {self._max_file_bytes} bytes")
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(self._max_file_bytes)
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, flags: int, mode: int = 0o644) -> Iterator[int]:
+        """Opens a regular file below one of the roots without following a symbolic link.
+
+        A link could lead to this process's own files under /proc, or make the trusted side
+        believe in a file that is elsewhere.
+        """
+        root, parts = self._locate(path)
+        directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in parts[:-1]:
+                if flags & os.O_CREAT:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=directory)
+                child = os.open(part, _DIRECTORY, dir_fd=directory)
+                os.close(directory)
+                directory = child
+            flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe must not block, a link is refused
+            fd = os.open(parts[-1], flags, mode, dir_fd=directory)
+        except OSError as error:
+            raise OSError(error.errno, f"{path}: {_reason(error)}") from None
+        finally:
+            os.close(directory)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, f"{path}: not a regular file")
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _locate(self, path: str) -> tuple[str, list[str]]:
+        root, rest = self._workspace, path
+        if path.startswith("/"):
+            for root in self._roots:
+                if path.startswith(root + "/"):
+                    rest = path[len(root) :]
+                    break
+            else:
+                raise OSError(errno.EACCES, f"{path}: not below {' or '.join(self._roots)}")
+        parts = [part for part in rest.split("/") if part not in ("", ".")]
+        if not parts or ".." in parts or "\0" in path or not _is_utf8(path):
+            raise OSError(errno.EINVAL, f"{path!r}: not the path of a file in {root}")
+        return root, parts
+
+    def _collect(self, *, blob: bytes) -> tuple[dict[str, Any], bytes]:
+        """Every acceptable file of the workspace; the others by name, with the reason."""
+        self._kill_all()
+        files: list[tuple[str, int]] = []
+        refused: dict[str, str] = {}
+        data = bytearray()
+        for entry in _walk(self._workspace, refused):
+            path = os.path.relpath(entry.path, self._workspace)
+            try:
+                reason = self._refusal(entry.stat(follow_symlinks=False), path, len(data))
+                if not reason and len(files) == _MAX_FILES:
+                    reason = f"more than {_MAX_FILES} files"
+                if reason:
+                    refused[ascii(path)[1:-1]] = reason
+                    continue
+                with self._opened(path, os.O_RDONLY) as fd:
+                    content = self._content(fd, path)
+            except OSError as error:
+                refused[ascii(path)[1:-1]] = _reason(error)
+                continue
+            files.append((path, len(content)))
+            data += content
+        return {"files": files, "refused": refused}, bytes(data)
+
+    def _refusal(self, status: os.stat_result, path: str, collected_bytes: int) -> str:
+        if stat.S_ISLNK(status.st_mode):
+            return "symbolic link"
+        if not stat.S_ISREG(status.st_mode):
+            return "not a regular file"
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return "setuid or setgid"
+        if status.st_size > self._max_file_bytes:
+            return f"larger than {self._max_file_bytes} bytes"
+        if collected_bytes + status.st_size > self._max_total_bytes:
+            return f"more than {self._max_total_bytes} bytes in all"
+        if not _is_utf8(path):
+            return "name is not UTF-8"
+        return ""
+
+    def _wipe(self, *, blob: bytes) -> tuple[dict[str, Any], bytes]:
+        self._kill_all()
+        return {"clean": self._empty()}, b""
+
+    def _empty(self) -> bool:
+        """Empties every writable directory; False if something could not be removed."""
+        try:
+            for root in self._roots:
+                os.chmod(root, 0o755)
+                with os.scandir(root) as entries:
+                    for entry in list(entries):
+                        if entry.is_dir(follow_symlinks=False):
+                            shutil.rmtree(entry.path)
+                        else:
+                            os.unlink(entry.path)
+        except (OSError, RecursionError):
+            return False
+        return True
+
+    # Processes
+
+    def _run(
+        self,
+        *,
+        blob: bytes,
+        argv: list[str],
+        env: dict[str, str],
+        timeout_seconds: float,
+        keep_background: bool,
+    ) -> tuple[dict[str, Any], bytes]:
+        started = time.monotonic()
+        deadline = started + timeout_seconds
+        stdin_r, stdin_w = os.pipe()
+        stdout_r, stdout_w = os.pipe()
+        stderr_r, stderr_w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._execute(argv, env, (stdin_r, stdout_w, stderr_w))
+        for fd in (stdin_r, stdout_w, stderr_w):
+            os.close(fd)
+        streams = {fd: _Capture(self._max_output_bytes) for fd in (stdout_r, stderr_r)}
+        child = os.pidfd_open(pid)
+        poller = select.poll()
+        for fd in (child, self._control.fileno(), *streams):
+            poller.register(fd, select.POLLIN)
+        for fd in (stdin_w, *streams):
+            os.set_blocking(fd, False)
+        pending = memoryview(blob)
+        poller.register(stdin_w, select.POLLOUT)
+        status: int | None = None
+        timed_out = over_memory = False
+        while status is None and not (timed_out or over_memory):
+            remaining = deadline - time.monotonic()
+            events = poller.poll(max(0.0, min(remaining, _TICK_SECONDS)) * 1000)
+            timed_out = remaining <= 0
+            for fd, _ in events:
+                if fd == self._control.fileno():
+                    os._exit(0)  # nobody waits for the answer: the namespace ends with us
+                elif fd == child:
+                    status = os.waitpid(pid, 0)[1]
+                elif fd in streams:
+                    if not streams[fd].fill(fd):
+                        poller.unregister(fd)
+                elif fd == stdin_w:
+                    pending = _feed(stdin_w, pending)
+                    if not pending:
+                        poller.unregister(stdin_w)
+                        os.close(stdin_w)
+                        stdin_w = -1
+            over_memory = self._watch_memory()
+            if status is None:
+                status = _reap(pid)
+        if status is None or not keep_background:
+            statuses = self._kill_all()
+            status = statuses.get(pid, status)
+        for fd, capture in streams.items():
+            capture.drain(fd)
+        for fd in (child, stdout_r, stderr_r, *([stdin_w] if stdin_w >= 0 else [])):
+            os.close(fd)
+        stdout, stderr = streams[stdout_r], streams[stderr_r]
+        if over_memory:
+            stderr.data += b"\n[killed: more than %d MiB of memory]\n" % (
+                self._max_memory_bytes >> 20
+            )
+        return {
+            "exit_code": os.waitstatus_to_exitcode(status or 0),
+            "stdout_bytes": len(stdout.data),
+            "timed_out": timed_out,
+            "truncated": stdout.truncated or stderr.truncated,
+            "seconds": time.monotonic() - started,
+        }, bytes(stdout.data + stderr.data)
+
+    def _execute(self, argv: list[str], env: dict[str, str], stdio: tuple[int, int, int]) -> None:
+        """Becomes the command; never returns."""
+        try:
+            os.setsid()
+            for target, fd in enumerate(stdio):
+                os.dup2(fd, target)
+            os.closerange(3, _max_descriptor())
+            os.chdir(self._workspace)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
+                signal.signal(number, signal.SIG_DFL)
+            self._limit()
+            os.execvpe(argv[0], argv, {**os.environ, **env})
+        except BaseException as error:
+            os.write(2, f"{argv[0]}: {_reason(error)}\n".encode())
+        finally:
+            os._exit(127)
+
+    def _limit(self) -> None:
+        for kind, value in (
+            (resource.RLIMIT_AS, self._max_memory_bytes),
+            (resource.RLIMIT_NPROC, self._processes),
+            (resource.RLIMIT_CPU, self._cpu_seconds),
+            (resource.RLIMIT_FSIZE, self._max_file_bytes),
+            (resource.RLIMIT_NOFILE, 512),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            hard = resource.getrlimit(kind)[1]
+            allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(kind, (allowed, allowed))
+
+    def _watch_memory(self) -> bool:
+        """Kills everything if all processes together hold too much; says whether it did.
+
+        Looks ten times a second at most, however often it is called.
+        """
+        now = time.monotonic()
+        if now < self._next_watch:
+            return False
+        self._next_watch = now + _TICK_SECONDS
+        resident = 0
+        for name in os.listdir("/proc"):
+            if name.isdigit() and name != "1":
+                with contextlib.suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
+                    resident += int(file.read().split()[1]) * _PAGE_BYTES
+        if resident <= self._max_memory_bytes:
+            return False
+        self._signal_all()
+        return True
+
+    def _kill_all(self) -> dict[int, int]:
+        """Kills and reaps every other process of the namespace; their wait statuses by pid."""
+        statuses: dict[int, int] = {}
+        while True:
+            self._signal_all()
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return statuses
+            statuses[pid] = status
+
+    def _signal_all(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)  # everything but ourselves; no fork can slip through
+
+    # Programs
+
+    def _start_program(
+        self, *, blob: bytes, files: list[list[Any]], module: str, function: str
+    ) -> tuple[dict[str, Any], bytes]:
+        """Forks a child that answers calls on a socket of its own, which follows the request."""
+        _, fds, _, _ = socket.recv_fds(self._control, 1, 1)
+        channel = socket.socket(fileno=fds[0])
+        try:
+            self._put(blob=blob, files=files)
+            self._preload()
+            pid = os.fork()
+            if pid == 0:
+                self._become_program(channel, module, function)
+        finally:
+            channel.close()
+        self._program = pid
+        return {}, b""
+
+    def _preload(self) -> None:
+        if self._preloaded:
+            return
+        self._preloaded = True
+        for name in _PRELOAD:
+            importlib.import_module(name)
+        gc.collect()
+        gc.freeze()  # a child's collector then does not touch, and copy, what it inherited
+
+    def _become_program(self, channel: socket.socket, module: str, function: str) -> None:
+        try:
+            os.setsid()
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(null, fd)
+            os.dup2(channel.fileno(), 3)
+            channel.detach()
+            os.closerange(4, _max_descriptor())
+            os.chdir(self._workspace)
+            self._limit()
+            import random  # preloaded by now; too slow to import before a sandbox is ready
+
+            random.seed(0)  # one program, one verdict, even if it throws dice
+            answer_calls(socket.socket(fileno=3), self._workspace, module, function)
+        finally:
+            os._exit(0)
+
+    def _end_program(self, *, blob: bytes, wait_seconds: float) -> tuple[dict[str, Any], bytes]:
+        """Ends the program with every process that it started, and wipes what it wrote.
+
+        `wait_seconds` gives a child that has closed its channel the time to have exited, so that
+        its own exit status is reported and not our signal.
+        """
+        pid, self._program = self._program, None
+        status: int | None = None
+        deadline = time.monotonic() + wait_seconds
+        while pid is not None and status is None:
+            status = _reap(pid)
+            if status is None and time.monotonic() >= deadline:
+                break
+            if status is None:
+                time.sleep(0.002)
+        self._kill_all()
+        return {
+            "exit_code": None if status is None else os.waitstatus_to_exitcode(status),
+            "clean": self._empty(),
+        }, b""
+
+
+class _Capture:
+    """The first bytes of a stream; the rest is read and thrown away, so that nobody blocks."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.data = bytearray()
+        self.truncated = False
+        self._max_bytes = max_bytes
+
+    def fill(self, fd: int) -> bool:
+        """Reads once; False at the end of the stream."""
+        try:
+            chunk = os.read(fd, 65536)
+        except BlockingIOError:
+            return True
+        room = self._max_bytes - len(self.data)
+        self.data += chunk[:room]
+        self.truncated = self.truncated or len(chunk) > room
+        return bool(chunk)
+
+    def drain(self, fd: int) -> None:
+        """Reads what is in the pipe now, which a kept background process may go on filling."""
+        for _ in range(32):
+            if not select.select([fd], [], [], 0)[0] or not self.fill(fd):
+                return
+
+
+def _feed(fd: int, pending: memoryview) -> memoryview:
+    try:
+        return pending[os.write(fd, pending[:65536]) :] if pending else pending
+    except BlockingIOError:
+        return pending
+    except BrokenPipeError:
+        return pending[:0]
+
+
+def _reap(pid: int) -> int | None:
+    """Reaps whoever has ended, orphans included; the status of `pid` if it is among them."""
+    status = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            ended, its_status = os.waitpid(-1, os.WNOHANG)
+            if ended == 0:
+                break
+            if ended == pid:
+                status = its_status
+    return status
+
+
+def _walk(directory: str, refused: dict[str, str]) -> Iterator[os.DirEntry[str]]:
+    """Everything below a directory but the directories, without recursion or links, by name."""
+    waiting = [directory]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            refused[ascii(os.path.relpath(current, directory))[1:-1]] = _reason(error)
+            continue
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            else:
+                yield entry
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "symbolic link"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _max_descriptor() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,0 +1,161 @@
+"""Check programs: trusted source in a helper process, the candidate behind a proxy."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
+from steelyard.grading import Grader, GradingSettings
+from steelyard.tasks.humaneval import read_humaneval
+from steelyard.tasks.task import CheckProgram, Task
+
+
+def grade(grader: Grader, check: str, candidate: str, timeout_seconds: float = 5.0) -> Outcome:
+    task = Task("t", "", CheckProgram("m.py", "f", check), verifier_timeout_seconds=timeout_seconds)
+    return grader.grade(task, {"m.py": candidate.encode()})
+
+
+CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate(2) == 3\n"
+
+
+def test_pass_and_fail(grader: Grader) -> None:
+    passed = grade(grader, CHECK, "def f(x): return x + 1")
+    assert isinstance(passed, Scored)
+    assert passed.reward == 1.0
+    failed = grade(grader, CHECK, "def f(x): return 2")
+    assert isinstance(failed, Scored)
+    assert failed.reward == 0.0
+    (check,) = failed.checks
+    assert (check.name, check.passed) == ("check", False)
+    assert check.detail == "AssertionError at: assert candidate(2) == 3"
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        "def f(x): raise ValueError('no')",
+        "def f(x): return None",
+        "import os; os._exit(0)",
+        "import os\ndef f(x): os._exit(0)",
+        "import sys\ndef f(x): sys.exit(0)",
+        "def f(x):\n  while True: pass",
+        "while True: pass",
+        "def f(x) return x",
+        "",
+        "class E(int):\n  def __eq__(s, o): return True\n  __hash__ = int.__hash__\n"
+        "def f(x): return E()",
+        "def f(x): return lambda: 1",
+        "import os\nos.kill(-1, 9)\ndef f(x): return 0",
+    ],
+)
+def test_the_candidates_failures_are_failed_checks(grader: Grader, candidate: str) -> None:
+    outcome = grade(grader, CHECK, candidate)
+    assert isinstance(outcome, Scored), outcome
+    assert outcome.reward == 0.0
+    assert outcome.checks[0].detail
+
+
+def test_a_value_that_breaks_the_check_is_the_candidates_failure(grader: Grader) -> None:
+    check = "def check(candidate):\n    assert abs(candidate(1) - 2) < 1e-6"
+    outcome = grade(grader, check, "def f(x): return None")
+    assert isinstance(outcome, Scored)
+    assert outcome.reward == 0.0
+    assert outcome.checks[0].detail.startswith("TypeError")
+
+
+def test_an_exception_that_the_check_expects_is_raised_with_its_text(grader: Grader) -> None:
+    check = """
+def check(candidate):
+    try:
+        candidate(1)
+    except ValueError as error:
+        assert str(error) == "one"
+    else:
+        assert False
+"""
+    right = "def f(x): raise ValueError('one')"
+    for candidate, reward in ((right, 1.0), (right.replace("one", "two"), 0.0)):
+        outcome = grade(grader, check, candidate)
+        assert isinstance(outcome, Scored)
+        assert outcome.reward == reward
+
+
+def test_no_except_of_a_check_hides_a_dead_candidate(grader: Grader) -> None:
+    check = "def check(candidate):\n  try:\n    candidate(1)\n  except Exception:\n    pass"
+    outcome = grade(grader, check, "import os\ndef f(x): os._exit(0)")
+    assert isinstance(outcome, Scored)
+    assert outcome.reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("def check(candidate) x", "SyntaxError"),
+        ("x = 1", "KeyError"),
+        ("def check(candidate): undefined_name", "NameError"),
+        ("def check(candidate): pass", "never called"),
+        ("import os\ndef check(candidate): os._exit(3)", "exit code 3"),
+    ],
+)
+def test_a_broken_check_is_unscored(grader: Grader, check: str, said: str) -> None:
+    outcome = grade(grader, check, "def f(x): return x + 1")
+    assert isinstance(outcome, Unscored)
+    assert outcome.cause is Cause.VERIFIER_ERROR
+    assert said in outcome.detail
+
+
+def test_a_check_that_does_not_end_is_unscored(grader: Grader) -> None:
+    check = "def check(candidate):\n  candidate(1)\n  while True: pass"
+    started = time.monotonic()
+    outcome = grade(grader, check, "def f(x): return x", timeout_seconds=0.3)
+    assert isinstance(outcome, Unscored)
+    assert outcome.cause is Cause.VERIFIER_TIMEOUT
+    assert time.monotonic() - started < 5
+
+
+def test_many_slow_calls_are_bounded_and_are_the_candidates_failure(grader: Grader) -> None:
+    check = "def check(candidate):\n  for n in range(1000): candidate(n)"
+    outcome = grade(grader, check, "import time\ndef f(x): time.sleep(0.2)", timeout_seconds=0.7)
+    assert isinstance(outcome, Scored)
+    assert outcome.reward == 0.0
+
+
+def test_what_the_check_prints_is_not_the_verdict(grader: Grader) -> None:
+    check = 'def check(candidate):\n  print(\'["passed", ""]\', flush=True)\n  assert candidate(1)'
+    outcome = grade(grader, check, "def f(x): return 0")
+    assert isinstance(outcome, Scored)
+    assert outcome.reward == 0.0
+
+
+def test_random_inputs_give_one_program_one_verdict(grader: Grader) -> None:
+    check = "import random\ndef check(candidate):\n  assert candidate(random.random()) < 0.84442"
+    for candidate, reward in (("def f(x): return x", 0.0), ("def f(x): return x - 0.1", 1.0)):
+        for _ in range(3):  # the first draw after seed 0 is 0.84442185…
+            outcome = grade(grader, check, candidate)
+            assert isinstance(outcome, Scored)
+            assert outcome.reward == reward
+
+
+@pytest.mark.slow
+def test_every_humaneval_reference_passes_and_returning_nothing_does_not() -> None:
+    tasks = read_humaneval()
+    assert len(tasks) == 164
+    with Grader(GradingSettings(workers=2)) as grader, ThreadPoolExecutor(2) as threads:
+
+        def grade_reference(task: Task) -> Outcome:
+            assert task.solution is not None
+            return grader.grade(task, task.solution)
+
+        def grade_nothing(task: Task) -> Outcome:
+            assert isinstance(task.verifier, CheckProgram)
+            lazy = f"def {task.verifier.function}(*args): return None\n"
+            return grader.grade(task, {task.verifier.module: lazy.encode()})
+
+        for task, outcome in zip(tasks, threads.map(grade_reference, tasks), strict=True):
+            assert outcome == Scored(1.0, (Check("check", True),)), (task.name, outcome)
+        for outcome in threads.map(grade_nothing, tasks[::8]):
+            assert isinstance(outcome, Scored)
+            assert outcome.reward == 0.0
