@@ -1,0 +1,80 @@
+"""Why a kind of task is never solved, from the record alone."""
+
+from __future__ import annotations
+
+from steelyard.episodes import StopReason
+from steelyard.monitor.scores import Json, headline
+from steelyard.store import GroupRecord, RunReader
+
+_NEVER_SUBMITTED = (StopReason.TURN_LIMIT, StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT)
+
+
+def kinds_at_zero(reader: RunReader, evaluation: str = "final") -> dict[str, Json]:
+    """Each kind with no success in `evaluation`, with what its episodes and groups show.
+
+    Shares are of the evaluation's scored and unscored episodes of that kind together.
+    """
+    record = headline(reader, evaluation)
+    if record is None:
+        return {}
+    tallies = reader.tallies(record.name, record.split, "kind")
+    reasons = reader.stop_reasons(record.name, record.split)
+    return {
+        kind: _diagnose(reasons[kind], tally.unscored, reader.groups(kind=kind))
+        for kind, tally in tallies.items()
+        if tally.n > 0 and tally.solved == 0
+    }
+
+
+def _diagnose(reasons: dict[str, int], unscored: int, groups: list[GroupRecord]) -> Json:
+    total = sum(reasons.values())
+    never_submitted = sum(reasons.get(reason, 0) for reason in _NEVER_SUBMITTED)
+    truncated = reasons.get(StopReason.TRUNCATED, 0)
+    distinct = [g.distinct_files for g in groups]
+    found: Json = {
+        "episodes": total,
+        "never_submitted": never_submitted / total,
+        "truncated": truncated / total,
+        "unscored": unscored / total,
+        "submitted_wrong": max(0, total - never_submitted - truncated - unscored) / total,
+        "training_groups": len(groups),
+        "training_groups_all_fail": sum(g.verdict == "all_fail" for g in groups),
+        "training_groups_mixed": sum(g.verdict == "mixed" for g in groups),
+        "distinct_programs_per_group": sum(distinct) / len(distinct) if distinct else None,
+        "episodes_per_group": sum(len(g.rewards) for g in groups) / len(groups) if groups else None,
+    }
+    return {"cause": _sentence(found), **found}
+
+
+def _sentence(found: Json) -> str:
+    symptoms = {
+        "never submitted": found["never_submitted"],
+        "cut before a stop token": found["truncated"],
+        "submitted a wrong program": found["submitted_wrong"],
+        "could not be graded": found["unscored"],
+    }
+    symptom = max(symptoms, key=lambda s: symptoms[s])
+    return f"{symptom} in {symptoms[symptom]:.0%} of {found['episodes']} episodes; " + _training(
+        found
+    )
+
+
+def _training(found: Json) -> str:
+    groups, failed = found["training_groups"], found["training_groups_all_fail"]
+    if groups == 0:
+        return "no training task is of this kind, so nothing was learned from it directly"
+    if found["training_groups_mixed"]:
+        return (
+            f"{found['training_groups_mixed']} of {groups} training groups were mixed: it was"
+            " sometimes solved in training, and that does not carry over"
+        )
+    distinct, size = found["distinct_programs_per_group"], found["episodes_per_group"]
+    variety = f"{distinct:.1f} distinct final programs in {size:.0f} episodes"
+    if failed < groups:
+        return f"{failed} of {groups} training groups all-fail, none mixed ({variety})"
+    why = (
+        "the policy hardly explores"
+        if distinct <= 0.25 * size
+        else "it explores, and finds nothing"
+    )
+    return f"all {groups} training groups all-fail, so no gradient: {variety}, {why}"

@@ -1,0 +1,444 @@
+"""Reads a run's record, finished or live, and never changes it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from numpy.typing import NDArray
+
+from steelyard.episodes import Check, Episode, GroupVerdict, StopReason, Trajectory
+from steelyard.store import encoding
+from steelyard.store.errors import RunNotFound
+from steelyard.store.layout import RunDirectory
+from steelyard.store.schema import require_schema
+from steelyard.store.writer import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """The numbers of one step; `values` leaves out nothing, a missing one is NaN."""
+
+    phase: str
+    step: int
+    version: int | None
+    time: float
+    values: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Successes among the episodes that have a verdict, and how many have none."""
+
+    solved: int
+    n: int
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord:
+    """One evaluation; `seconds` is its wall time, where it was recorded."""
+
+    name: str
+    split: str
+    step: int
+    time: float
+    seconds: float | None
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """One training group. `distinct_files` counts the different final workspaces in it."""
+
+    id: str
+    step: int
+    task: str
+    kind: str
+    split: str
+    verdict: str
+    used: bool
+    rewards: tuple[float | None, ...]
+    distinct_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """An episode's row, without its tokens, turns and files. `solved` is None if unknown."""
+
+    id: str
+    group: str
+    task: str
+    kind: str
+    split: str
+    purpose: str
+    step: int
+    evaluation: str | None
+    sample: int
+    seed: int | None
+    stop_reason: str
+    reward: float | None
+    cause: str | None
+    cause_detail: str | None
+    heldout_reward: float | None
+    heldout_cause: str | None
+    solved: bool | None
+    n_turns: int
+    n_action_tokens: int
+    n_tokens: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; `time` in seconds since the epoch."""
+
+    time: float
+    step: int | None
+    kind: str
+    text: str
+    data: dict[str, Any]
+
+
+_EPISODE_COLUMNS = (
+    "e.id, e.group_id, e.task, e.kind, e.split, e.purpose, e.step, v.name, e.sample, e.seed,"
+    " e.stop_reason, e.reward, e.cause, e.cause_detail, e.heldout_reward, e.heldout_cause,"
+    " e.solved, e.n_turns, e.n_action_tokens, e.n_tokens, e.seconds"
+)
+_EPISODES = "episodes e LEFT JOIN evaluations v ON v.key = e.evaluation_key"
+_TALLY = "coalesce(sum(e.solved), 0), count(e.solved), count(*) - count(e.solved)"
+
+
+class RunReader:
+    """A read-only view of `run.db`.
+
+    Raises: RunNotFound where `path` holds no run; UnknownSchema.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.directory = RunDirectory(Path(path))
+        if not self.directory.database.is_file():
+            raise RunNotFound(f"no run at {self.directory.path}: it has no run.db")
+        self._connection = _connect_read_only(self.directory.database)
+        try:
+            require_schema(self._connection, self.directory.database)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside sees the record at one moment, though the run goes on."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+    def is_live(self) -> bool:
+        """Whether a process holds the run's write lock now."""
+        try:
+            descriptor = os.open(self.directory.lock_file, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def meta(self) -> dict[str, str]:
+        """Name, creation time, versions, model; `config()` has the configuration."""
+        return dict(self._rows("SELECT key, value FROM meta WHERE key != 'config'"))
+
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration that the run was started with."""
+        (text,) = self._rows("SELECT value FROM meta WHERE key = 'config'")[0]
+        config: dict[str, Any] = json.loads(text)
+        return config
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        rows = self._rows(
+            "SELECT time, step, kind, text, data FROM events WHERE ? IS NULL OR kind = ?"
+            " ORDER BY key",
+            (kind, kind),
+        )
+        return [Event(t, step, name, text, json.loads(data)) for t, step, name, text, data in rows]
+
+    def steps(self, phase: Phase) -> list[StepRecord]:
+        """The steps of a phase with all their metrics, ascending."""
+        records = [
+            StepRecord(phase, step, version, time, {})
+            for step, version, time in self._rows(
+                "SELECT step, version, time FROM steps WHERE phase = ? ORDER BY step", (phase,)
+            )
+        ]
+        by_step = {record.step: record for record in records}
+        for step, name, value in self._rows(
+            "SELECT step, name, value FROM metrics WHERE phase = ? ORDER BY step, rowid", (phase,)
+        ):
+            by_step[step].values[name] = math.nan if value is None else value
+        return records
+
+    def metric(self, name: str, phase: Phase = "rl") -> list[tuple[int, float]]:
+        """One metric as (step, value) pairs; a missing value is NaN."""
+        rows = self._rows(
+            "SELECT step, value FROM metrics WHERE phase = ? AND name = ? ORDER BY step",
+            (phase, name),
+        )
+        return [(step, math.nan if value is None else value) for step, value in rows]
+
+    def evaluations(self, split: str | None = None) -> list[EvaluationRecord]:
+        """All evaluations, or those on `split`, in the order of their steps."""
+        rows = self._rows(
+            f"SELECT v.name, v.split, v.step, v.time, v.seconds, {_TALLY}"
+            " FROM evaluations v JOIN episodes e ON e.evaluation_key = v.key"
+            " WHERE ? IS NULL OR v.split = ? GROUP BY v.key ORDER BY v.step, v.key",
+            (split, split),
+        )
+        return [
+            EvaluationRecord(name, on_split, step, time, seconds, Tally(*counts))
+            for name, on_split, step, time, seconds, *counts in rows
+        ]
+
+    def tallies(self, evaluation: str, split: str, by: Literal["kind", "task"]) -> dict[str, Tally]:
+        """Successes of one evaluation, by kind or by task."""
+        rows = self._rows(
+            f"SELECT e.{by}, {_TALLY} FROM {_EPISODES}"
+            f" WHERE v.name = ? AND v.split = ? GROUP BY e.{by} ORDER BY e.{by}",
+            (evaluation, split),
+        )
+        return {name: Tally(*counts) for name, *counts in rows}
+
+    def stop_reasons(self, evaluation: str, split: str) -> dict[str, dict[str, int]]:
+        """Kind → stop reason → number of episodes of one evaluation."""
+        counts: dict[str, dict[str, int]] = {}
+        for kind, reason, n in self._rows(
+            f"SELECT e.kind, e.stop_reason, count(*) FROM {_EPISODES}"
+            " WHERE v.name = ? AND v.split = ? GROUP BY e.kind, e.stop_reason ORDER BY 1, 2",
+            (evaluation, split),
+        ):
+            counts.setdefault(kind, {})[reason] = n
+        return counts
+
+    def group_verdicts(self) -> dict[int, dict[str, int]]:
+        """Step → verdict → number of groups sampled for it, the unused ones included."""
+        counts: dict[int, dict[str, int]] = {}
+        for step, verdict, n in self._rows(
+            "SELECT step, verdict, count(*) FROM groups GROUP BY step, verdict ORDER BY step"
+        ):
+            of_step = counts.setdefault(step, {v.value: 0 for v in GroupVerdict})
+            of_step[verdict] = n
+        return counts
+
+    def training_rewards(self) -> dict[int, tuple[float | None, Tally]]:
+        """Step → mean reward of its scored training episodes, and the tally of solved ones.
+
+        Every sampled episode counts, those of unused groups too: the mean says how good the
+        policy is, not what dynamic sampling kept.
+        """
+        rows = self._rows(
+            f"SELECT e.step, avg(e.reward), {_TALLY} FROM episodes e"
+            " WHERE e.purpose = 'train' GROUP BY e.step ORDER BY e.step"
+        )
+        return {step: (mean, Tally(*counts)) for step, mean, *counts in rows}
+
+    def groups(
+        self, step: int | None = None, task: str | None = None, kind: str | None = None
+    ) -> list[GroupRecord]:
+        """Training groups in the order in which they were recorded."""
+        rows = self._rows(
+            "SELECT g.id, g.step, g.task, g.kind, g.split, g.verdict, g.used,"
+            " json_group_array(e.reward), count(DISTINCT e.files)"
+            " FROM groups g LEFT JOIN episodes e ON e.group_key = g.key"
+            " WHERE (? IS NULL OR g.step = ?) AND (? IS NULL OR g.task = ?)"
+            " AND (? IS NULL OR g.kind = ?) GROUP BY g.key ORDER BY g.key",
+            (step, step, task, task, kind, kind),
+        )
+        return [
+            GroupRecord(
+                name,
+                at,
+                of_task,
+                of_kind,
+                split,
+                verdict,
+                bool(used),
+                tuple(json.loads(rewards)),
+                distinct,
+            )
+            for name, at, of_task, of_kind, split, verdict, used, rewards, distinct in rows
+        ]
+
+    def episode_records(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        group: str | None = None,
+        task: str | None = None,
+        evaluation: str | None = None,
+        purpose: Literal["train", "eval"] | None = None,
+        step: int | None = None,
+    ) -> list[EpisodeRecord]:
+        """The rows of the episodes that meet every given condition, in the order of recording."""
+        wanted = {
+            "e.group_id": group, "e.task": task, "v.name": evaluation, "e.purpose": purpose,
+            "e.step": step,
+        }  # fmt: skip
+        conditions = {column: value for column, value in wanted.items() if value is not None}
+        where = [f"{column} = ?" for column in conditions]
+        values = list(conditions.values())
+        if ids is not None:
+            where.append("e.id IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(ids)))
+        clause = f" WHERE {' AND '.join(where)}" if where else ""
+        rows = self._rows(
+            f"SELECT {_EPISODE_COLUMNS} FROM {_EPISODES}{clause} ORDER BY e.key", values
+        )
+        return [_episode_record(row) for row in rows]
+
+    def episode(self, episode_id: str) -> Episode:
+        """The whole episode as it was recorded.
+
+        Raises: KeyError for an unknown id.
+        """
+        rows = self._rows(
+            "SELECT key, task, group_id, kind, stop_reason, seconds, files, reward, cause,"
+            " cause_detail, heldout_reward, heldout_cause, heldout_cause_detail"
+            " FROM episodes WHERE id = ?",
+            (episode_id,),
+        )
+        if not rows:
+            raise KeyError(episode_id)
+        key, task, group, kind, stop_reason, seconds, files, *outcomes = rows[0]
+        reward, cause, detail, heldout_reward, heldout_cause, heldout_detail = outcomes
+        outcome = encoding.outcome_from_columns(
+            reward, cause, detail, self._checks(key, "training")
+        )
+        assert outcome is not None  # a CHECK of the schema
+        return Episode(
+            id=episode_id,
+            task=task,
+            group=group,
+            trajectory=self._trajectory(key),
+            outcome=outcome,
+            stop_reason=StopReason(stop_reason),
+            heldout=encoding.outcome_from_columns(
+                heldout_reward, heldout_cause, heldout_detail, self._checks(key, "heldout")
+            ),
+            files=encoding.files_from_blob(files),
+            seconds=json.loads(seconds),
+            kind=kind,
+        )
+
+    def token_fields(self, episode_id: str, segment: int) -> dict[str, NDArray[Any]]:
+        """The learner's values of a segment, one per action token, as far as they were recorded.
+
+        Raises: KeyError for an unknown episode or segment.
+        """
+        rows = self._rows(
+            "SELECT s.prox_logp, s.advantage FROM segments s JOIN episodes e"
+            " ON e.key = s.episode_key WHERE e.id = ? AND s.position = ?",
+            (episode_id, segment),
+        )
+        if not rows:
+            raise KeyError((episode_id, segment))
+        blobs = dict(zip(("prox_logp", "advantage"), rows[0], strict=True))
+        return {
+            name: encoding.from_blob(name, blob) for name, blob in blobs.items() if blob is not None
+        }
+
+    def _checks(self, key: int, suite: str) -> list[Check]:
+        rows = self._rows(
+            "SELECT name, passed, detail FROM checks WHERE episode_key = ? AND suite = ?"
+            " ORDER BY position",
+            (key, suite),
+        )
+        return [Check(name, bool(passed), detail) for name, passed, detail in rows]
+
+    def _trajectory(self, key: int) -> Trajectory:
+        segments = [
+            encoding.segment_from_blobs(
+                dict(
+                    zip(
+                        ("token_ids", "action_mask", "behaviour_logp", "version"),
+                        blobs,
+                        strict=True,
+                    )
+                ),
+                parent,
+                fork_position,
+            )
+            for parent, fork_position, *blobs in self._rows(
+                "SELECT parent, fork_position, token_ids, action_mask, behaviour_logp, version"
+                " FROM segments WHERE episode_key = ? ORDER BY position",
+                (key,),
+            )
+        ]
+        turns = [
+            encoding.turn_from_columns(
+                segment, (action[0], action[1]), (action[2], action[3]), text, calls
+            )
+            for segment, *action, text, calls in self._rows(
+                "SELECT segment, action_start, action_stop, observation_start, observation_stop,"
+                " text, calls FROM turns WHERE episode_key = ? ORDER BY position",
+                (key,),
+            )
+        ]
+        return Trajectory(segments, turns)
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
+
+
+def _episode_record(row: Sequence[Any]) -> EpisodeRecord:
+    fields = list(row)
+    fields[9] = None if row[9] is None else int(row[9])
+    fields[16] = None if row[16] is None else bool(row[16])
+    fields[20] = json.loads(row[20])
+    return EpisodeRecord(*fields)
+
+
+def _connect_read_only(database: Path) -> sqlite3.Connection:
+    """Opens `database` read-only; a finished run may even lie on a read-only file system.
+
+    SQLite's WAL wants to create its shared-memory file there; without a log left to read, the
+    file can be read as it stands.
+    """
+    address = database.resolve().as_uri()
+    connection = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError:
+        connection.close()
+        if database.with_name(database.name + "-wal").exists():
+            raise
+        return sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+    except sqlite3.DatabaseError:
+        pass  # not a database: require_schema says so
+    return connection
