@@ -1,0 +1,103 @@
+"""A demonstration of a task: its reference solution, played with the tools.
+
+The calls are derived from the difference between the task's files and its solution and go
+through the same turn loop as a policy's, so a demonstration has real observations and exactly the
+tokens that the policy would have had to sample.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from steelyard.agents.loop import Attempt, attempt
+from steelyard.agents.settings import AgentSettings
+from steelyard.agents.tools import VISIBLE_CHECKS
+from steelyard.engines import Sample
+from steelyard.models import ChatRenderer
+from steelyard.sandbox import Sandbox
+from steelyard.tasks import Task
+
+
+def demonstration_texts(task: Task) -> list[str]:
+    """The assistant turns that turn the task's files into its solution and hand it in.
+
+    Raises:
+        ValueError: the task has no reference solution, or one that tools cannot reach.
+    """
+    if task.solution is None:
+        raise ValueError(f"task {task.name!r} has no reference solution to demonstrate")
+    if task.answer is not None:
+        return [f"```\n{task.solution[task.answer.path].decode()}```"]
+    calls: list[tuple[str, dict[str, Any]]] = []
+    editable = [path for path in task.files if path != VISIBLE_CHECKS]
+    for path, content in sorted(task.solution.items()):
+        if task.files.get(path) == content:
+            continue
+        if path not in task.files:
+            raise ValueError(
+                f"task {task.name!r}: the solution adds the file {path!r}, which edit cannot "
+                "create; put an empty one into environment/"
+            )
+        named = {} if len(editable) == 1 else {"path": path}
+        calls += [
+            ("edit", named | edit)
+            for edit in _line_edits(task.files[path].decode(), content.decode())
+        ]
+    if VISIBLE_CHECKS in task.files:
+        calls.append(("run", {}))
+    calls.append(("submit", {}))
+    return [json.dumps({"name": name, "arguments": arguments}) for name, arguments in calls]
+
+
+async def demonstrate(
+    task: Task,
+    renderer: ChatRenderer,
+    stop_id: int,
+    encode: Callable[[str], list[int]],
+    open_sandbox: Callable[[], Sandbox],
+    settings: AgentSettings,
+) -> Attempt:
+    """Plays the reference solution through the turn loop. Log-probs are 0, version is −1."""
+    script = Script([[*encode(text), stop_id] for text in demonstration_texts(task)])
+    return await attempt(task, script, renderer, frozenset({stop_id}), open_sandbox, settings)
+
+
+class Script:
+    """A policy that says what it was given, turn by turn."""
+
+    def __init__(self, turns: Sequence[Sequence[int]]) -> None:
+        self._turns = list(turns)
+
+    async def sample(self, token_ids: Sequence[int], *, max_new_tokens: int) -> Sample:
+        if not self._turns:
+            return Sample([], [], [], stopped=False)
+        ids = list(self._turns.pop(0))
+        stopped = len(ids) <= max_new_tokens
+        ids = ids[:max_new_tokens]
+        return Sample(ids, [0.0] * len(ids), [-1] * len(ids), stopped=stopped)
+
+
+def _line_edits(before: str, after: str) -> list[dict[str, Any]]:
+    """Arguments of `edit` calls that turn `before` into `after`, last lines first.
+
+    From the bottom up, so that an edit does not move the lines of the next.
+    """
+    old, new = before.split("\n"), after.split("\n")
+    edits: list[dict[str, Any]] = []
+    for tag, i, j, k, m in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        if tag == "insert":  # there is no insert tool: rewrite a neighbouring line with it
+            if i > 0:
+                i, k = i - 1, k - 1
+            else:
+                j, m = j + 1, m + 1
+        edit: dict[str, Any] = {"line": i + 1}
+        if j > i + 1:
+            edit["end"] = j
+        edit["text"] = "\n".join(new[k:m])
+        edits.append(edit)
+    return edits[::-1]

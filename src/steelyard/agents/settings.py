@@ -1,0 +1,24 @@
+"""Settings of the turn loop."""
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+
+
+class AgentSettings(BaseModel):
+    """`[agent]` of the run file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_turns: PositiveInt = Field(6, description="turns after which an episode ends unsolved")
+    max_turn_tokens: PositiveInt = Field(
+        128, description="tokens a turn may sample; a turn cut here ends the episode as truncated"
+    )
+    max_episode_tokens: PositiveInt = Field(
+        1024, description="tokens of an episode's context, prompt and observations included"
+    )
+    tool_timeout_seconds: PositiveFloat = Field(10.0, description="wall time of one `run` call")
+    max_observation_characters: PositiveInt = Field(
+        800, description="longer tool results are cut in the middle"
+    )
+    max_shown_lines: int = Field(
+        60, ge=0, description="files up to this many lines in all are shown in the first message"
+    )

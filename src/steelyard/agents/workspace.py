@@ -1,0 +1,45 @@
+"""The files an agent works on, and the sandbox in which its commands run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from steelyard.sandbox import Completed, Sandbox
+
+
+class Workspace:
+    """A task's files, edited by name; a sandbox is started only when a command is run.
+
+    Reading and editing touch no disk, so a path can name nothing outside. Files travel into the
+    sandbox before a command and, as regular files only, back out after it.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], open_sandbox: Callable[[], Sandbox]) -> None:
+        self.files: dict[str, bytes] = dict(files)
+        self.given = tuple(sorted(files))
+        self._open_sandbox = open_sandbox
+        self._sandbox: Sandbox | None = None
+
+    def run(self, argv: Sequence[str], *, timeout_seconds: float) -> Completed:
+        """Runs a command among the files; afterwards `files` is what it left.
+
+        Raises:
+            OSError: the agent left no room or no way for its own files (a full workspace).
+            SandboxError: the sandbox could not start or died.
+        """
+        if self._sandbox is None:
+            self._sandbox = self._open_sandbox()
+        self._sandbox.put(self.files)
+        completed = self._sandbox.run(
+            argv,
+            timeout_seconds=timeout_seconds,
+            env={"PYTHONDONTWRITEBYTECODE": "1"},  # no clutter among the agent's files
+        )
+        self.files = self._sandbox.collect()
+        return completed
+
+    def close(self) -> None:
+        """Ends the sandbox and everything that still runs in it."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None

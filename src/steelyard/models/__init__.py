@@ -1,0 +1,6 @@
+"""What engine and learner both need to know of a model."""
+
+from steelyard.models.chat import ChatRenderer, Message
+from steelyard.models.loading import EMBEDDED, LoadedModel, load_weights, resolve
+
+__all__ = ["EMBEDDED", "ChatRenderer", "LoadedModel", "Message", "load_weights", "resolve"]

@@ -1,0 +1,197 @@
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from steelyard.agents import AgentSettings, answer_text, attempt, demonstrate, demonstration_texts
+from steelyard.agents.demonstration import Script
+from steelyard.episodes import StopReason
+from steelyard.models import ChatRenderer
+from steelyard.sandbox import Sandbox
+from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, load_tasks
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STOP = 2
+SETTINGS = AgentSettings()
+TASK = Task(
+    name="retry",
+    instruction="Fix retry_count.",
+    verifier=FunctionChecks("s.py", "retry_count", (CheckSpec("missing", ({},), 3),)),
+    files={
+        "s.py": b'def retry_count(config):\n    return config.get("retries") or 3\n',
+        "visible_checks.py": b"import s\nprint('zero:', s.retry_count({'retries': 0}))\n",
+    },
+    solution={
+        "s.py": b'def retry_count(config):\n    value = config.get("retries")\n'
+        b"    return 3 if value is None else value\n"
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def renderer(smollm2):
+    return ChatRenderer(smollm2.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def encode(smollm2):
+    return lambda text: smollm2.tokenizer(text, add_special_tokens=False).input_ids
+
+
+def play(turns, renderer, encode, task=TASK, settings=SETTINGS):
+    script = Script([[*encode(text), STOP] for text in turns])
+    return asyncio.run(attempt(task, script, renderer, frozenset({STOP}), Sandbox, settings))
+
+
+def call(name, **arguments):
+    return json.dumps({"name": name, "arguments": arguments})
+
+
+def test_an_episode_is_one_growing_segment_with_exact_actions(renderer, encode):
+    edit = call("edit", line=2, text="    return 0")
+    turns = [call("read"), edit, call("run"), call("submit")]
+    played = play(turns, renderer, encode)
+    assert played.stop_reason is StopReason.SUBMITTED
+    (segment,) = played.trajectory.segments
+    assert [t.text for t in played.trajectory.turns] == turns
+    assert played.trajectory.turns[2].calls[0].result == "zero: 0"
+    sampled = [i for i, m in zip(segment.token_ids, segment.action_mask, strict=True) if m]
+    assert sampled == [i for text in turns for i in [*encode(text), STOP]]
+    for turn in played.trajectory.turns:
+        start, stop = turn.action
+        assert all(segment.action_mask[start:stop])
+        assert segment.token_ids[stop - 1] == STOP
+        assert not any(segment.action_mask[slice(*turn.observation)])
+    whole = renderer.decode(segment.token_ids)
+    assert "1|def retry_count(config):" in whole
+    assert "<|im_start|>tool\nedited s.py<|im_end|>\n<|im_start|>assistant\n" in whole
+    assert b"return 0" in played.files["s.py"]
+
+
+def test_errors_are_observations_and_the_episode_goes_on(renderer, encode):
+    played = play(["nonsense", call("edit", line=99, text="x"), call("submit")], renderer, encode)
+    results = [turn.calls[0] for turn in played.trajectory.turns]
+    assert [r.error for r in results] == [True, True, False]
+    assert "one JSON object" in results[0].result
+    assert played.stop_reason is StopReason.SUBMITTED
+
+
+@pytest.mark.parametrize(
+    ("settings", "turns", "reason"),
+    [
+        (AgentSettings(max_turns=2), [call("read")] * 5, StopReason.TURN_LIMIT),
+        (AgentSettings(max_turn_tokens=4), [call("submit")], StopReason.TRUNCATED),
+        (
+            AgentSettings(max_turns=50, max_episode_tokens=300),
+            [call("read")] * 50,
+            StopReason.TOKEN_LIMIT,
+        ),
+        (AgentSettings(max_episode_tokens=20), [call("submit")], StopReason.TOKEN_LIMIT),
+    ],
+)
+def test_limits_end_the_episode_by_name(renderer, encode, settings, turns, reason):
+    played = play(turns, renderer, encode, settings=settings)
+    assert played.stop_reason is reason
+
+
+def test_time_runs_out(renderer):
+    class Slow:
+        async def sample(self, token_ids, *, max_new_tokens):
+            await asyncio.sleep(5)
+
+    import dataclasses
+
+    task = dataclasses.replace(TASK, agent_timeout_seconds=0.05)
+    played = asyncio.run(
+        attempt(task, Slow(), renderer, frozenset({STOP}), Sandbox, AgentSettings())
+    )
+    assert played.stop_reason is StopReason.TIME_LIMIT
+
+
+def test_a_single_answer_is_the_same_loop_with_one_turn(renderer, encode):
+    task = Task(
+        name="sum",
+        instruction="2 + 2?",
+        verifier=TASK.verifier,
+        answer=AnswerForm("answer.txt"),
+    )
+    played = play(["The answer:\n```\n4\n```"], renderer, encode, task=task)
+    assert played.files == {"answer.txt": b"4\n"}
+    assert played.stop_reason is StopReason.SUBMITTED
+    assert len(played.trajectory.turns) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("    return 1", "import x\ndef f():\n    return 1"),
+        ("def f():\n    return 2", "import x\ndef f():\n\ndef f():\n    return 2"),
+        ("Sure.\n```python\ndef f(): pass\n```\nBye", "import x\ndef f():\n\ndef f(): pass\n"),
+    ],
+)
+def test_an_answer_continues_or_replaces_its_prefix(answer, expected):
+    form = AnswerForm("s.py", prefix="import x\ndef f():\n", defines="f")
+    assert answer_text(answer, form) == expected
+
+
+def test_a_demonstration_reaches_the_solution_through_the_tools(renderer, encode):
+    for task in load_tasks(EXAMPLES / "falsy-defaults" / "tasks" / "demonstrations")[::7]:
+        played = asyncio.run(demonstrate(task, renderer, STOP, encode, Sandbox, AgentSettings()))
+        assert played.stop_reason is StopReason.SUBMITTED
+        assert dict(played.files) == {**task.files, **task.solution}
+        assert all(
+            c.result.endswith("ok")
+            for t in played.trajectory.turns
+            for c in t.calls
+            if c.name == "run"
+        )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\nb\nc", "a\nB\nc"),
+        ("a\nb\nc", "a\nc"),
+        ("a\nc", "a\nb\nc"),
+        ("b", "a\nb"),
+        ("a\nb\nc\nd", "x\nb\ny\nz\nd"),
+        ("a\nb", "a\nb\nc\n"),
+    ],
+)
+def test_any_change_of_lines_can_be_demonstrated(renderer, encode, before, after):
+    import dataclasses
+
+    task = dataclasses.replace(
+        TASK, files={"s.py": before.encode()}, solution={"s.py": after.encode()}
+    )
+    played = play(demonstration_texts(task), renderer, encode, task=task)
+    assert played.files["s.py"] == after.encode()
+
+
+def test_a_task_without_a_solution_cannot_be_demonstrated():
+    import dataclasses
+
+    with pytest.raises(ValueError, match="no reference solution"):
+        demonstration_texts(dataclasses.replace(TASK, solution=None))
+
+
+def test_a_template_that_rewrites_history_starts_a_new_segment(smollm2, encode):
+    import copy
+
+    tokenizer = copy.deepcopy(smollm2.tokenizer)
+    tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+        "{% if m.role == 'assistant' and not loop.last %}(earlier){% else %}{{ m.content }}"
+        "{% endif %}"
+        "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    played = play([call("read"), call("submit")], ChatRenderer(tokenizer), encode)
+    first, second = played.trajectory.segments
+    assert (second.parent, first.parent) == (0, None)
+    assert first.token_ids[: second.fork_position] == second.token_ids[: second.fork_position]
+    assert (
+        played.trajectory.n_action_tokens
+        == len(encode(call("read"))) + len(encode(call("submit"))) + 2
+    )
+    assert played.stop_reason is StopReason.SUBMITTED
