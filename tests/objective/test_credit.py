@@ -24,8 +24,16 @@ def advantages(rewards: list[float], rule: GroupComparison, group: int = 0) -> l
         ([1, 0, 0, 0], GroupComparison(scale="std", ddof=1, epsilon=0), [1.5, -0.5, -0.5, -0.5]),
         ([1, 0, 0, 0], GroupComparison(baseline="leave_one_out"), [1, *[-1 / 3] * 3]),
         ([0, 0.25, 0.5, 0.25], GroupComparison(), [-0.25, 0, 0.25, 0]),
-        ([0, 0.25, 0.5, 0.25], GroupComparison(scale="std", ddof=0, epsilon=0), [-1.4142, 0, 1.4142, 0]),
-        ([0, 0.25, 0.5, 0.25], GroupComparison(scale="std", ddof=1, epsilon=0), [-1.2247, 0, 1.2247, 0]),
+        (
+            [0, 0.25, 0.5, 0.25],
+            GroupComparison(scale="std", ddof=0, epsilon=0),
+            [-1.4142, 0, 1.4142, 0],
+        ),
+        (
+            [0, 0.25, 0.5, 0.25],
+            GroupComparison(scale="std", ddof=1, epsilon=0),
+            [-1.2247, 0, 1.2247, 0],
+        ),
         ([0, 0.25, 0.5, 0.25], GroupComparison(baseline="leave_one_out"), [-1 / 3, 0, 1 / 3, 0]),
     ],
 )
@@ -55,7 +63,9 @@ def test_groups_do_not_see_each_other(first, second):
         torch.tensor([3] * len(first) + [1] * len(second)),
         rule,
     )
-    assert both.tolist() == pytest.approx(advantages(first, rule) + advantages(second, rule), abs=1e-6)
+    assert both.tolist() == pytest.approx(
+        advantages(first, rule) + advantages(second, rule), abs=1e-6
+    )
 
 
 @given(REWARDS)
@@ -64,7 +74,9 @@ def test_centred_advantages_sum_to_zero_and_leave_one_out_scales_them(rewards):
     n = len(rewards)
     assert sum(centred) == pytest.approx(0, abs=1e-5)
     expected = [a * n / (n - 1) for a in centred]
-    assert advantages(rewards, GroupComparison(baseline="leave_one_out")) == pytest.approx(expected, abs=1e-6)
+    assert advantages(rewards, GroupComparison(baseline="leave_one_out")) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_nan_is_refused():

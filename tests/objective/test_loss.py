@@ -96,7 +96,9 @@ def test_the_aggregation_vectors():
 
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=6),
-    st.sampled_from([Aggregate("token_mean"), Aggregate("sequence_mean"), Aggregate("constant", 7)]),
+    st.sampled_from(
+        [Aggregate("token_mean"), Aggregate("sequence_mean"), Aggregate("constant", 7)]
+    ),
     st.integers(1, 4),
 )
 def test_splitting_the_batch_changes_nothing(lengths, rule, parts):
@@ -105,8 +107,7 @@ def test_splitting_the_batch_changes_nothing(lengths, rule, parts):
     coefficient_T = token_coefficients(episode_T, rule)
     whole = (coefficient_T * value_T).sum()
     pieces = sum(
-        (c * v).sum()
-        for c, v in zip(coefficient_T.chunk(parts), value_T.chunk(parts), strict=True)
+        (c * v).sum() for c, v in zip(coefficient_T.chunk(parts), value_T.chunk(parts), strict=True)
     )
     assert float(pieces) == pytest.approx(float(whole), abs=1e-6)
 

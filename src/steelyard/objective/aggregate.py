@@ -47,7 +47,8 @@ def token_coefficients(episode_T: Tensor, rule: Aggregate) -> Tensor:
     _, index_T, count_E = torch.unique(episode_T, return_inverse=True, return_counts=True)
     n_episodes = count_E.numel()
     if rule.kind == "sequence_mean":
-        return (n_episodes * count_E[index_T].to(torch.float32)).reciprocal()
+        tokens_T = count_E[index_T].to(torch.float32)
+        return torch.reciprocal(n_episodes * tokens_T)
     if rule.length is None:
         raise ValueError("aggregate: kind 'constant' needs length, in tokens (Dr.GRPO's L_max)")
     return torch.full((n_tokens,), 1.0 / (n_episodes * rule.length))
