@@ -1,0 +1,81 @@
+"""Choosing a model's back end, by trying the fast one against Hugging Face's own forward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from steelyard.engines.backend import Backend, Row
+from steelyard.engines.fast import FastBackend
+from steelyard.engines.generic import GenericBackend
+from steelyard.engines.llama import unsupported
+from steelyard.engines.settings import EngineSettings
+
+TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
+"""Largest mean gap of the log-probs of likely tokens, in nats.
+
+In bfloat16, Hugging Face's own forward pass differs from itself by about 0.03 when only the batch
+size changes; a wrong rotation or mask costs whole nats.
+"""
+
+_LIKELY = 20
+_RETAINED_PREFIXES = 8
+
+
+@torch.inference_mode()
+def choose_backend(model: Any, settings: EngineSettings) -> tuple[Backend, str]:
+    """The back end for a Hugging Face model, and a note where the fast one could not serve.
+
+    Raises:
+        ValueError: `backend = "llama"` was asked for and cannot run this model.
+    """
+    if settings.backend == "generic":
+        return GenericBackend(model), ""
+    reason = unsupported(model)
+    if not reason:
+        fast = FastBackend(
+            model,
+            prefill_tokens=settings.prefill_tokens,
+            idle_cache_bytes=int(settings.idle_cache_gib * 2**30),
+            # In lockstep mode nothing may depend on what ran earlier.
+            retained_prefixes=0 if settings.deterministic else _RETAINED_PREFIXES,
+        )
+        gap = log_prob_gap(fast, model)
+        fast.reset()
+        allowed = TOLERANCE[model.dtype]
+        if gap <= allowed:
+            return fast, ""
+        reason = f"log-probs that differ by {gap:.3g} from Hugging Face's (allowed: {allowed:g})"
+    if settings.backend == "llama":
+        raise ValueError(f'[engine].backend = "llama" cannot run this model: {reason}')
+    return GenericBackend(model), f"sampling runs on the generic back end ({reason})"
+
+
+def log_prob_gap(backend: Backend, model: Any) -> float:
+    """max over a few short sequences of mean_v |log p_backend(v) − log p_model(v)|, v likely.
+
+    The sequences share a beginning, differ in length, grow by one token and by several, and one of
+    them leaves: each way in which a row meets the cache.
+    """
+    size = int(model.get_input_embeddings().num_embeddings)
+    ids = [(31 * i + 7) % size for i in range(64)]
+    rows = [Row(), Row(), Row()]
+    for row, tokens in zip(rows, (ids[:24], ids[:20] + ids[40:44], ids[50:55]), strict=True):
+        row.set_tokens(tokens)
+    gap = _gap(backend, model, rows)
+    rows[0].tokens.append(ids[30])
+    rows[2].tokens.extend(ids[30:36])
+    return max(gap, _gap(backend, model, [rows[0], rows[2]]))
+
+
+def _gap(backend: Backend, model: Any, rows: list[Row]) -> float:
+    logits, order = backend.next_logits(rows)
+    worst = 0.0
+    for row, ours in zip(order, logits, strict=True):
+        batch = torch.tensor([row.tokens], device=model.device)
+        theirs = model(input_ids=batch, use_cache=False).logits[0, -1].float().log_softmax(-1)
+        likely = theirs.topk(min(_LIKELY, len(theirs))).indices
+        difference = ours.log_softmax(-1)[likely] - theirs[likely]
+        worst = max(worst, float(difference.abs().mean()))
+    return worst if worst == worst else float("inf")

@@ -1,0 +1,245 @@
+"""Both back ends against Hugging Face's own forward pass, in float32 on tiny random models."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steelyard.engines import EngineSettings
+from steelyard.engines.backend import Backend, Row, common_prefix
+from steelyard.engines.choosing import choose_backend, log_prob_gap
+from steelyard.engines.fast import FastBackend
+from steelyard.engines.generic import GenericBackend
+
+torch.set_num_threads(1)
+
+VOCABULARY = 300
+SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+}
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+def build(config: Any) -> Any:
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():  # biases start at zero, where a forgotten bias would not show
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(std=0.5)
+    return model
+
+
+FAST = {
+    "llama": transformers.LlamaConfig(**SIZES),
+    "llama-tied": transformers.LlamaConfig(**SIZES, tie_word_embeddings=True),
+    "llama-biases": transformers.LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True),
+    "llama-wide-heads": transformers.LlamaConfig(**SIZES, head_dim=32),
+    "llama3-rope": transformers.LlamaConfig(**SIZES, rope_parameters=LLAMA3_ROPE),
+    "one-head-each": transformers.LlamaConfig(**{**SIZES, "num_key_value_heads": 4}),
+    "qwen2": transformers.Qwen2Config(**SIZES),
+    "mistral": transformers.MistralConfig(**SIZES, sliding_window=None),
+}
+GENERIC = {
+    "gpt2": transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=4, n_positions=512
+    ),
+    "qwen3": transformers.Qwen3Config(**SIZES, head_dim=16),
+    "gemma2": transformers.Gemma2Config(**SIZES, head_dim=16, sliding_window=8),
+    "mistral-sliding": transformers.MistralConfig(**SIZES, sliding_window=8),
+    "mamba": transformers.MambaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=8
+    ),
+}
+
+
+def fast(model: Any, prefill_tokens: int = 2048, idle_cache_bytes: int = 1 << 28) -> FastBackend:
+    return FastBackend(
+        model,
+        prefill_tokens=prefill_tokens,
+        idle_cache_bytes=idle_cache_bytes,
+        retained_prefixes=4,
+    )
+
+
+def reference(model: Any, tokens: list[int]) -> torch.Tensor:
+    return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].log_softmax(-1)
+
+
+def assert_right(backend: Backend, model: Any, rows: list[Row]) -> None:
+    logits, order = backend.next_logits(rows)
+    assert set(order) == set(rows)
+    for row, found in zip(order, logits, strict=True):
+        torch.testing.assert_close(
+            found.log_softmax(-1), reference(model, row.tokens), atol=1e-4, rtol=0
+        )
+        assert row.cached == len(row.tokens)
+
+
+def row(tokens: list[int]) -> Row:
+    made = Row()
+    made.set_tokens(tokens)
+    return made
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_the_fast_back_end_is_chosen_for_the_llama_family_and_agrees(name: str) -> None:
+    model = build(FAST[name])
+    backend, note = choose_backend(model, EngineSettings(dtype="float32"))
+    assert isinstance(backend, FastBackend)
+    assert note == ""
+    with torch.inference_mode():
+        assert log_prob_gap(backend, model) < 1e-4
+
+
+@pytest.mark.parametrize("name", GENERIC)
+def test_other_models_run_on_the_generic_back_end_and_agree(name: str) -> None:
+    model = build(GENERIC[name])
+    backend, note = choose_backend(model, EngineSettings(dtype="float32"))
+    assert isinstance(backend, GenericBackend)
+    assert "generic back end" in note
+    with torch.inference_mode():
+        rows = [row([5, 9, 2]), row(list(range(3, 33))), row([7])]
+        assert_right(backend, model, rows)
+        for step in range(12):  # rows leave and grow; 12 exceeds the sliding windows
+            for r in rows:
+                r.tokens.append(11 + step)
+            if step == 4:
+                rows = [rows[2], rows[1]]
+            assert_right(backend, model, rows)
+        rows.append(row([50, 51, 52]))
+        rows[0].set_tokens([*rows[0].tokens, 60, 61])
+        assert_right(backend, model, rows)
+
+
+def test_generic_uses_the_cache_where_it_may() -> None:
+    backend = GenericBackend(build(GENERIC["qwen3"]))
+    assert backend.pads
+    assert backend.caches
+    assert not GenericBackend(build(GENERIC["mamba"])).caches
+
+
+def test_asking_for_llama_where_it_cannot_serve_is_refused() -> None:
+    with pytest.raises(ValueError, match="gpt2"):
+        choose_backend(build(GENERIC["gpt2"]), EngineSettings(dtype="float32", backend="llama"))
+
+
+def test_a_fast_forward_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(FAST["llama"])
+    wrong = copy.deepcopy(model)
+    with torch.no_grad():
+        wrong.model.layers[1].mlp.down_proj.weight.mul_(-1)
+    backend = fast(wrong)
+    monkeypatch.setattr("steelyard.engines.choosing.FastBackend", lambda *a, **k: backend)
+    chosen, note = choose_backend(model, EngineSettings(dtype="float32"))
+    assert isinstance(chosen, GenericBackend)
+    assert "differ by" in note
+
+
+token_lists = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=24)
+
+
+@pytest.fixture(scope="module")
+def llama() -> Any:
+    return build(FAST["llama"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_history_of_rows_leaves_the_logits_right(llama: Any, data: st.DataObject) -> None:
+    """Shared and unshared prompts, growth by one or many, rewrites, pauses, departures, resets."""
+    stem = data.draw(st.lists(st.integers(0, VOCABULARY - 1), max_size=40))
+    backend = fast(llama, prefill_tokens=data.draw(st.sampled_from([16, 48, 2048])))
+    rows: list[Row] = []
+    with torch.inference_mode():
+        for _ in range(data.draw(st.integers(2, 6))):
+            for _ in range(data.draw(st.integers(0, 3))):
+                prompt = stem + data.draw(token_lists)
+                rows += [row(prompt) for _ in range(data.draw(st.integers(1, 3)))]
+            if not rows:
+                continue
+            now = data.draw(st.lists(st.sampled_from(rows), min_size=1, unique_by=id))
+            for r in now:
+                change = data.draw(st.sampled_from(["none", "one", "many", "rewrite", "forget"]))
+                if change in ("one", "many"):
+                    more = data.draw(token_lists)
+                    r.set_tokens(r.tokens + more[: 1 if change == "one" else None])
+                elif change == "rewrite":
+                    r.set_tokens([*r.tokens[: data.draw(st.integers(0, 30))], 1, 2, 3])
+                elif change == "forget":
+                    backend.forget(r)
+                else:
+                    r.set_tokens(r.tokens)
+            if data.draw(st.integers(0, 5)) == 0:
+                backend.reset()
+            assert_right(backend, llama, now)
+
+
+def test_a_group_computes_its_prompt_once_and_tasks_share_their_beginning(llama: Any) -> None:
+    backend = fast(llama)
+    seen: list[int] = []
+    forward = backend._model.forward
+
+    def counting(batch: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(len(batch.token_ids))
+        return forward(batch, *args, **kwargs)
+
+    backend._model.forward = counting  # type: ignore[method-assign]
+    system = list(range(100))
+    rows = [row([*system, *([task] * 20)]) for task in (1, 2, 3) for _ in range(4)]
+    with torch.inference_mode():
+        assert_right(backend, llama, rows)
+    # The first prompt, then the other two beyond the shared system prompt, then one token a row.
+    assert seen == [119, 2 * 19, 12]
+
+
+def test_idle_rows_are_evicted_oldest_first_and_computed_again(llama: Any) -> None:
+    backend = fast(llama, idle_cache_bytes=0)
+    first, second = row([1, 2, 3, 4]), row([9, 8, 7])
+    with torch.inference_mode():
+        assert_right(backend, llama, [first])
+        assert_right(backend, llama, [second])
+        assert first.cached == 0
+        first.tokens.append(5)
+        assert_right(backend, llama, [first])
+
+
+def test_new_weights_take_effect(llama: Any) -> None:
+    for made in (fast(llama), GenericBackend(copy.deepcopy(llama))):
+        other = build(FAST["llama"])
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.02)
+        r = row([4, 5, 6, 7])
+        with torch.inference_mode():
+            assert_right(made, llama, [r])
+            made.reset()
+            assert r.cached == 0
+            made.load(other.state_dict())
+            assert_right(made, other, [r])
+
+
+@given(a=token_lists, b=token_lists)
+def test_common_prefix(a: list[int], b: list[int]) -> None:
+    n = common_prefix(a, b)
+    assert a[:n] == b[:n]
+    assert n == min(len(a), len(b)) or a[n] != b[n]

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from steelyard.episodes import Segment, Trajectory
+from steelyard.learner import Batch, Learner, LearnerSettings
+from steelyard.models.loading import EMBEDDED, load_weights, resolve
+
+PROMPT = "<|im_start|>user\nWrite a Python function that adds two numbers.<|im_end|>\n"
+HEAD = "<|im_start|>assistant\n"
+ANSWERS = (
+    HEAD + "Here it is:\n```python\ndef add(a, b):\n    return a + b\n```<|im_end|>",
+    HEAD + "Here it is:\n```python\ndef add(x, y):\n    return x + y\n```<|im_end|>",
+    HEAD + "Sure.\n\ndef add_numbers(a, b):\n    return a + b<|im_end|>",
+)
+
+
+@pytest.mark.smollm2
+def test_the_embedded_model_packs_scores_and_learns():
+    loaded = resolve(EMBEDDED)
+    trajectories = []
+    for answer in ANSWERS:
+        segment = Segment()
+        segment.append_context(loaded.tokenizer.encode(PROMPT, add_special_tokens=False))
+        ids = loaded.tokenizer.encode(answer, add_special_tokens=False)
+        segment.append_action(ids, [0.0] * len(ids), [0] * len(ids))
+        trajectories.append(Trajectory([segment]))
+    batch = Batch.from_trajectories(trajectories)
+    learner = Learner(loaded, LearnerSettings(threads=1))
+    assert not learner.note
+    before = learner.score(batch)
+
+    reference = load_weights(loaded, torch.float32)
+    reference.load_state_dict(learner.weights(torch.float32))
+    with torch.no_grad():
+        for segment, ids in enumerate(batch.token_ids):
+            logp = reference(torch.from_numpy(ids)[None]).logits[0].log_softmax(-1)
+            rows = batch.segment_T == segment
+            want = logp[batch.position_T[rows] - 1, batch.target_T[rows]]
+            assert float((before[rows] - want).abs().mean()) < 0.05
+
+    weight_T = torch.full((len(batch),), 1.0 / len(batch))
+    for _ in range(3):
+        metrics = learner.step(batch, lambda logp, _: -logp, weight_T, learning_rate=5e-5)
+        assert not metrics.skipped
+    assert metrics.nodes < 0.7 * metrics.raw_tokens
+    assert float(learner.score(batch).mean()) > float(before.mean()) + 0.1
