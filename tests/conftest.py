@@ -17,9 +17,12 @@ def smollm2():
 
 @pytest.fixture(scope="session")
 def tiny_model(smollm2, tmp_path_factory) -> Path:
-    """A Hugging Face directory: a random Llama of two narrow layers with SmolLM2's tokenizer."""
+    """A Hugging Face directory: a random Llama of two narrow layers with SmolLM2's tokenizer.
+
+    One token in eight ends its turn, so that random answers are short and of many lengths.
+    """
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
         vocab_size=len(smollm2.tokenizer),
@@ -36,5 +39,7 @@ def tiny_model(smollm2, tmp_path_factory) -> Path:
     torch.manual_seed(0)
     directory = tmp_path_factory.mktemp("tiny-llama")
     LlamaForCausalLM(config).save_pretrained(directory)
+    stops = list(range(2, config.vocab_size, 8))
+    GenerationConfig(eos_token_id=stops).save_pretrained(directory)
     smollm2.tokenizer.save_pretrained(directory)
     return directory

@@ -8,12 +8,13 @@ from steelyard.agents import AgentSettings, answer_text, attempt, demonstrate, d
 from steelyard.agents.demonstration import Script
 from steelyard.episodes import StopReason
 from steelyard.models import ChatRenderer
-from steelyard.sandbox import Sandbox
+from steelyard.sandbox import SandboxPool
 from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, load_tasks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STOP = 2
 SETTINGS = AgentSettings()
+SANDBOXES = SandboxPool()
 TASK = Task(
     name="retry",
     instruction="Fix retry_count.",
@@ -29,6 +30,12 @@ TASK = Task(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def sandboxes():
+    yield
+    SANDBOXES.close()
+
+
 @pytest.fixture(scope="module")
 def renderer(smollm2):
     return ChatRenderer(smollm2.tokenizer)
@@ -41,7 +48,7 @@ def encode(smollm2):
 
 def play(turns, renderer, encode, task=TASK, settings=SETTINGS):
     script = Script([[*encode(text), STOP] for text in turns])
-    return asyncio.run(attempt(task, script, renderer, frozenset({STOP}), Sandbox, settings))
+    return asyncio.run(attempt(task, script, renderer, frozenset({STOP}), SANDBOXES, settings))
 
 
 def call(name, **arguments):
@@ -104,7 +111,7 @@ def test_time_runs_out(renderer):
 
     task = dataclasses.replace(TASK, agent_timeout_seconds=0.05)
     played = asyncio.run(
-        attempt(task, Slow(), renderer, frozenset({STOP}), Sandbox, AgentSettings())
+        attempt(task, Slow(), renderer, frozenset({STOP}), SANDBOXES, AgentSettings())
     )
     assert played.stop_reason is StopReason.TIME_LIMIT
 
@@ -137,7 +144,7 @@ def test_an_answer_continues_or_replaces_its_prefix(answer, expected):
 
 def test_a_demonstration_reaches_the_solution_through_the_tools(renderer, encode):
     for task in load_tasks(EXAMPLES / "falsy-defaults" / "tasks" / "demonstrations")[::7]:
-        played = asyncio.run(demonstrate(task, renderer, STOP, encode, Sandbox, AgentSettings()))
+        played = asyncio.run(demonstrate(task, renderer, STOP, encode, SANDBOXES, AgentSettings()))
         assert played.stop_reason is StopReason.SUBMITTED
         assert dict(played.files) == {**task.files, **task.solution}
         assert all(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from steelyard.agents import AgentSettings
 from steelyard.agents.tools import ToolError, carry_out, describe_tools, parse_call
 from steelyard.agents.workspace import Workspace
-from steelyard.sandbox import Sandbox
+from steelyard.sandbox import SandboxPool
 
 SETTINGS = AgentSettings()
 FILES = {"a.py": b"one\ntwo\nthree\n", "visible_checks.py": b"print('none: expected 3, got 0')\n"}
@@ -20,9 +20,11 @@ def call(name, **arguments):
 
 @pytest.fixture
 def workspace():
-    opened = Workspace(FILES, Sandbox)
+    pool = SandboxPool()
+    opened = Workspace(FILES, pool)
     yield opened
     opened.close()
+    pool.close()
 
 
 def do(workspace, text):

@@ -14,7 +14,8 @@ def test_a_draw_depends_on_seed_and_number_only():
     assert [TaskOrder(9, 1).draw(n) for n in (20, 3, 11)] == [
         TaskOrder(9, 1).draw(n) for n in (20, 3, 11)
     ]
-    assert [TaskOrder(9, 1).draw(n) for n in range(9)] != [TaskOrder(9, 2).draw(n) for n in range(9)]
+    first, second = TaskOrder(9, 1), TaskOrder(9, 2)
+    assert [first.draw(n) for n in range(9)] != [second.draw(n) for n in range(9)]
 
 
 def test_no_tasks_is_an_error():

@@ -17,7 +17,7 @@ from steelyard.agents.settings import AgentSettings
 from steelyard.agents.tools import VISIBLE_CHECKS
 from steelyard.engines import Sample
 from steelyard.models import ChatRenderer
-from steelyard.sandbox import Sandbox
+from steelyard.sandbox import SandboxPool
 from steelyard.tasks import Task
 
 
@@ -57,12 +57,12 @@ async def demonstrate(
     renderer: ChatRenderer,
     stop_id: int,
     encode: Callable[[str], list[int]],
-    open_sandbox: Callable[[], Sandbox],
+    sandboxes: SandboxPool,
     settings: AgentSettings,
 ) -> Attempt:
     """Plays the reference solution through the turn loop. Log-probs are 0, version is −1."""
     script = Script([[*encode(text), stop_id] for text in demonstration_texts(task)])
-    return await attempt(task, script, renderer, frozenset({stop_id}), open_sandbox, settings)
+    return await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
 
 
 class Script:

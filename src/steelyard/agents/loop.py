@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from steelyard.agents.workspace import Workspace
 from steelyard.engines import Sample
 from steelyard.episodes import Segment, StopReason, ToolCall, Trajectory, Turn
 from steelyard.models import ChatRenderer, Message
-from steelyard.sandbox import Sandbox
+from steelyard.sandbox import SandboxPool
 from steelyard.tasks import AnswerForm, Task
 
 _FENCED = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
@@ -47,7 +47,7 @@ async def attempt(
     policy: Policy,
     renderer: ChatRenderer,
     stop_ids: frozenset[int],
-    open_sandbox: Callable[[], Sandbox],
+    sandboxes: SandboxPool,
     settings: AgentSettings,
 ) -> Attempt:
     """Runs one episode to its end.
@@ -55,7 +55,7 @@ async def attempt(
     Raises:
         SandboxError: the sandbox failed; the episode is then Unscored.
     """
-    loop = _Loop(task, policy, renderer, stop_ids, open_sandbox, settings)
+    loop = _Loop(task, policy, renderer, stop_ids, sandboxes, settings)
     try:
         reason = await asyncio.wait_for(loop.run(), task.agent_timeout_seconds)
     except TimeoutError:
@@ -83,7 +83,7 @@ class _Loop:
         policy: Policy,
         renderer: ChatRenderer,
         stop_ids: frozenset[int],
-        open_sandbox: Callable[[], Sandbox],
+        sandboxes: SandboxPool,
         settings: AgentSettings,
     ) -> None:
         self._task = task
@@ -92,7 +92,7 @@ class _Loop:
         self._stop_ids = stop_ids
         self._settings = settings
         self._messages = first_messages(task, settings)
-        self.workspace = Workspace(task.files, open_sandbox)
+        self.workspace = Workspace(task.files, sandboxes)
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))
         self.seconds = {"sampling": 0.0, "tools": 0.0}

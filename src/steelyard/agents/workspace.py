@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from steelyard.sandbox import Completed, Sandbox
+from steelyard.sandbox import Completed, Sandbox, SandboxPool
 
 
 class Workspace:
-    """A task's files, edited by name; a sandbox is started only when a command is run.
+    """A task's files, edited by name; a sandbox is taken only when a command is run.
 
     Reading and editing touch no disk, so a path can name nothing outside. Files travel into the
     sandbox before a command and, as regular files only, back out after it.
     """
 
-    def __init__(self, files: Mapping[str, bytes], open_sandbox: Callable[[], Sandbox]) -> None:
+    def __init__(self, files: Mapping[str, bytes], sandboxes: SandboxPool) -> None:
         self.files: dict[str, bytes] = dict(files)
         self.given = tuple(sorted(files))
-        self._open_sandbox = open_sandbox
+        self._sandboxes = sandboxes
         self._sandbox: Sandbox | None = None
 
     def run(self, argv: Sequence[str], *, timeout_seconds: float) -> Completed:
@@ -28,7 +28,7 @@ class Workspace:
             SandboxError: the sandbox could not start or died.
         """
         if self._sandbox is None:
-            self._sandbox = self._open_sandbox()
+            self._sandbox = self._sandboxes.take()
         self._sandbox.put(self.files)
         completed = self._sandbox.run(
             argv,
@@ -39,7 +39,7 @@ class Workspace:
         return completed
 
     def close(self) -> None:
-        """Ends the sandbox and everything that still runs in it."""
+        """Gives the sandbox back, which ends everything that still runs in it."""
         if self._sandbox is not None:
-            self._sandbox.close()
+            self._sandboxes.give_back(self._sandbox)
             self._sandbox = None

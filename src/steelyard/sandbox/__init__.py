@@ -2,6 +2,7 @@
 
 from steelyard.sandbox.calling import Caller, Reply, ReplyKind
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
+from steelyard.sandbox.pool import SandboxPool
 from steelyard.sandbox.sandbox import Completed, Program, Sandbox, check_available
 from steelyard.sandbox.settings import SandboxSettings
 
@@ -13,6 +14,7 @@ __all__ = [
     "ReplyKind",
     "Sandbox",
     "SandboxError",
+    "SandboxPool",
     "SandboxSettings",
     "SandboxUnavailable",
     "check_available",

@@ -111,6 +111,11 @@ class RunStore:
                 raise
         store = cls(directory, connection, lock)
         try:
+            if schema_version(connection) == 0:
+                raise RunNotFound(
+                    f"no run to continue at {directory.path}: it was stopped before its record"
+                    " began; start it without --resume"
+                )
             require_schema(connection, directory.database)
             store.add_event("resumed", "the run was continued")
         except BaseException:

@@ -1,0 +1,157 @@
+"""`steelyard show RUN VIEW`: every view of a run, as tables or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, JustifyMethod
+from rich.panel import Panel as Box
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.cli.drawing import (
+    DIM,
+    GOOD,
+    VERDICTS,
+    Json,
+    episode_text,
+    percent,
+    printable,
+    rate_text,
+    titled_table,
+)
+from steelyard.cli.report import before_after_table, cost_table, kind_notes
+from steelyard.episodes import GroupVerdict
+from steelyard.monitor import VIEWS, view
+from steelyard.store import RunReader
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run directory, or the NAME of runs/NAME.")],
+    name: Annotated[
+        str, typer.Argument(metavar="VIEW", help=f"One of {', '.join(VIEWS)}.")
+    ] = "summary",
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="What to narrow the view to: ids, tasks, steps…"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a run recorded, while it runs or afterwards."""
+    with RunReader(_find(run)) as reader:
+        shown = view(reader, name, ids or ())
+    if as_json:
+        typer.echo(json.dumps(shown, indent=2, allow_nan=False))
+        return
+    _draw(name, shown, Console())
+
+
+def _find(run: str) -> Path:
+    """The directory itself, or runs/NAME where only that exists."""
+    directory = Path(run)
+    named = Path("runs") / run
+    return named if not directory.exists() and named.is_dir() else directory
+
+
+def _draw(name: str, shown: Json, console: Console) -> None:
+    if name == "summary":
+        _draw_summary(shown, console)
+    elif name == "episode":
+        for episode in shown["episodes"]:
+            title = f"{episode['id']} · {episode['task']} · {episode['split']}"
+            console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "config":
+        console.print_json(json.dumps(shown["config"]))
+    else:
+        rows = {"tasks": _task_row, "groups": _group_row, "episodes": _episode_row}
+        for title, records in shown.items():
+            shape = rows.get(name, dict)
+            console.print(_table(title.replace("_", " "), [shape(r) for r in records]))
+
+
+def _draw_summary(summary: Json, console: Console) -> None:
+    console.print(
+        Text.assemble((summary["name"], "bold"), f" · {summary['model']} · {summary['state']}")
+    )
+    console.print(before_after_table(summary))
+    for note in kind_notes(summary):
+        console.print(note)
+    console.print()
+    if summary["steps"]:
+        console.print(_table("steps", [_step_row(step, summary) for step in summary["steps"]]))
+    console.print(cost_table(summary))
+
+
+def _step_row(step: Json, summary: Json) -> Json:
+    unseen = {e["step"]: percent(e["pass_at_1"]) for e in summary["unseen"]}
+    groups = [f"{step['groups'][v]} {VERDICTS[v][0]}" for v in GroupVerdict if step["groups"][v]]
+    return {
+        "step": step["step"],
+        "reward": step["reward_mean"],
+        "unseen": unseen.get(step["step"], ""),
+        "groups": ", ".join(groups),
+        "entropy": step["entropy"],
+        "seconds": step["seconds_total"],
+    }
+
+
+def _task_row(task: Json) -> Json:
+    evaluations = {e: percent(rate["pass_at_1"]) for e, rate in task["evaluations"].items()}
+    return {
+        "task": task["task"],
+        "kind": task["kind"],
+        "split": task["split"],
+        "groups": task["groups"],
+        "training": rate_text(task["training"]) if task["training"] else "",
+        "evaluations": "  ".join(f"{name} {rate}" for name, rate in evaluations.items()),
+    }
+
+
+def _group_row(group: Json) -> Json:
+    """The table leaves out what the id says already; the JSON has everything."""
+    marks = ["?" if r is None else f"{r:g}" for r in group["rewards"]]
+    return {
+        **{key: group[key] for key in ("step", "id", "kind", "verdict")},
+        "used": "yes" if group["used"] else "no",
+        "rewards": ("" if all(len(mark) == 1 for mark in marks) else " ").join(marks),
+        "programs": group["distinct_files"],
+    }
+
+
+def _episode_row(episode: Json) -> Json:
+    return {
+        **{key: episode[key] for key in ("id", "kind")},
+        "reward": episode["cause"] if episode["reward"] is None else f"{episode['reward']:g}",
+        "solved": {True: "yes", False: "no", None: "?"}[episode["solved"]],
+        "ended": episode["stop_reason"],
+        "turns": episode["n_turns"],
+        "tokens": episode["n_action_tokens"],
+    }
+
+
+def _table(title: str, rows: Sequence[Json]) -> Table | Text:
+    if not rows:
+        return Text(f"{title}: none", style=DIM)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = titled_table(title)
+    for column in columns:
+        number = any(isinstance(row.get(column), int | float) for row in rows)
+        justify: JustifyMethod = "right" if number else "left"
+        table.add_column(column.replace("_", " "), justify=justify, overflow="fold", no_wrap=number)
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("–", style=DIM)
+    if isinstance(value, float):
+        return Text(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+    if value == "yes":
+        return Text("yes", style=GOOD)
+    return Text(printable(value if isinstance(value, str) else json.dumps(value)))

@@ -1,0 +1,186 @@
+"""Episodes from requests: the agent acts, then the grader judges."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.agents import AgentSettings, Attempt, attempt
+from steelyard.engines import Engine, EngineError, Session
+from steelyard.episodes import (
+    Cause,
+    Episode,
+    Group,
+    Outcome,
+    Scored,
+    StopReason,
+    Trajectory,
+    Unscored,
+)
+from steelyard.grading import Grader
+from steelyard.models import ChatRenderer
+from steelyard.sandbox import SandboxError, SandboxPool
+from steelyard.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One episode to run. `seed` decides every random choice of it."""
+
+    id: str
+    group: str
+    task: Task
+    seed: int
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed that depends on every part and on nothing else."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def group_requests(task: Task, group: str, size: int, run_seed: int) -> list[Request]:
+    """The episodes of one group."""
+    return [
+        Request(f"{group}/{i}", group, task, seed_of(run_seed, group, task.name, i))
+        for i in range(size)
+    ]
+
+
+class Rollouts:
+    """Runs episodes, at most `concurrency` at a time.
+
+    Under `lockstep` they run in waves of that size: the sessions of a wave are opened in order
+    before any of them samples, so that the engine's batches do not depend on timing.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        grader: Grader,
+        renderer: ChatRenderer,
+        stop_ids: frozenset[int],
+        sandboxes: SandboxPool,
+        settings: AgentSettings,
+        *,
+        concurrency: int,
+        lockstep: bool,
+    ) -> None:
+        self._engine = engine
+        self._grader = grader
+        self._renderer = renderer
+        self._stop_ids = stop_ids
+        self._sandboxes = sandboxes
+        self._settings = settings
+        self._concurrency = concurrency
+        self._slots = asyncio.Semaphore(concurrency)
+        self._grading = ThreadPoolExecutor(max_workers=4, thread_name_prefix="grading")
+        self.lockstep = lockstep
+
+    async def episodes(
+        self, requests: Sequence[Request], on_done: Callable[[Episode], None] = lambda _: None
+    ) -> list[Episode]:
+        """Runs all requests; the result is in their order. Cancelling ends them all."""
+        if not self.lockstep:
+            return await _gather([self._when_free(r, on_done) for r in requests])
+        episodes: list[Episode] = []
+        for start in range(0, len(requests), self._concurrency):
+            wave = requests[start : start + self._concurrency]
+            sessions = [self._engine.open(r.seed) for r in wave]
+            episodes += await _gather(
+                [self._run(r, s, on_done) for r, s in zip(wave, sessions, strict=True)]
+            )
+        return episodes
+
+    async def group(
+        self, requests: Sequence[Request], on_done: Callable[[Episode], None] = lambda _: None
+    ) -> Group:
+        """Runs the episodes of one group."""
+        episodes = await self.episodes(requests, on_done)
+        return Group(requests[0].group, requests[0].task.name, episodes)
+
+    def close(self) -> None:
+        """Stops the grading threads."""
+        self._grading.shutdown(wait=False, cancel_futures=True)
+
+    async def _when_free(self, request: Request, on_done: Callable[[Episode], None]) -> Episode:
+        async with self._slots:
+            return await self._run(request, self._engine.open(request.seed), on_done)
+
+    async def _run(
+        self, request: Request, session: Session, on_done: Callable[[Episode], None]
+    ) -> Episode:
+        try:
+            finished = await attempt(
+                request.task,
+                session,
+                self._renderer,
+                self._stop_ids,
+                self._sandboxes,
+                self._settings,
+            )
+        except EngineError:
+            raise  # no episode can go on without the engine
+        except SandboxError as error:
+            episode = _failed(request, Cause.SANDBOX_FAILURE, error)
+        except Exception as error:  # one failed episode must not end the run; it is counted
+            episode = _failed(request, Cause.INFRASTRUCTURE_FAILURE, error)
+        else:
+            episode = await self._graded(request, finished)
+        finally:
+            session.close()
+        on_done(episode)
+        return episode
+
+    async def _graded(self, request: Request, finished: Attempt) -> Episode:
+        began = time.monotonic()
+        task, heldout = request.task, None
+        outcome: Outcome = Scored(0.0)  # never handed in: worth nothing, and no check is run
+        if finished.stop_reason is StopReason.SUBMITTED:
+            outcome = await self._grade(task, finished.files, heldout=False)
+            if task.heldout is not None:
+                heldout = await self._grade(task, finished.files, heldout=True)
+        elif task.heldout is not None:
+            heldout = Scored(0.0)
+        return Episode(
+            id=request.id,
+            task=task.name,
+            group=request.group,
+            trajectory=finished.trajectory,
+            outcome=outcome,
+            stop_reason=finished.stop_reason,
+            heldout=heldout,
+            files=finished.files,
+            seconds={**finished.seconds, "grading": time.monotonic() - began},
+            kind=task.kind,
+        )
+
+    async def _grade(self, task: Task, files: Mapping[str, bytes], *, heldout: bool) -> Outcome:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._grading, lambda: self._grader.grade(task, files, heldout=heldout)
+        )
+
+
+def _failed(request: Request, cause: Cause, error: Exception) -> Episode:
+    return Episode(
+        id=request.id,
+        task=request.task.name,
+        group=request.group,
+        trajectory=Trajectory(),
+        outcome=Unscored(cause, f"{type(error).__name__}: {error}"),
+        stop_reason=StopReason.FAILED,
+        kind=request.task.kind,
+    )
+
+
+async def _gather(jobs: Sequence[Coroutine[Any, Any, Episode]]) -> list[Episode]:
+    """All results in order; the first error, or a cancellation, ends the others first."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(job) for job in jobs]
+    return [task.result() for task in tasks]

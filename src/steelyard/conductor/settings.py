@@ -1,0 +1,275 @@
+"""The run file: every room's settings composed into one typed schema."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from steelyard.agents import AgentSettings
+from steelyard.engines import EngineSettings
+from steelyard.learner import LearnerSettings
+from steelyard.models import EMBEDDED
+from steelyard.objective import Aggregate, Algorithm, ClipMin, algorithm
+from steelyard.sandbox import SandboxSettings
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunSection(_Section):
+    """`[run]`: which run this is."""
+
+    name: str = Field("run", pattern=r"^[A-Za-z0-9._-]+$", description="folder under `directory`")
+    directory: Path = Field(Path("runs"), description="where runs lie")
+    seed: int = Field(0, ge=0, description="seeds sampling, task order and adapters")
+    deterministic: bool = Field(
+        False, description="bit-for-bit repeatable: lockstep turns, float32, fixed threads"
+    )
+
+
+class ModelSection(_Section):
+    """`[model]`: the policy that training starts from."""
+
+    path: str = Field(
+        EMBEDDED, description="Hugging Face directory, hub id, .gguf file, or the embedded default"
+    )
+
+
+class TasksSection(_Section):
+    """`[tasks]`: task directories, folders of them, or JSONL files; relative to the run file."""
+
+    train: str = Field(description="tasks to train on")
+    dev: str | None = Field(None, description="unseen tasks, evaluated during the run")
+    test: str | None = Field(None, description="tasks for the headline numbers, run at the end")
+    demonstrations: str | None = Field(None, description="tasks whose solutions are imitated")
+    reward: str | None = Field(
+        None, description="module:function or file.py:function, for JSONL tasks"
+    )
+
+
+class WarmStartSection(_Section):
+    """`[warm_start]`: imitation of the demonstrations before RL. Absent: no warm start."""
+
+    epochs: PositiveInt = 4
+    learning_rate: PositiveFloat = 1.5e-4
+    episodes_per_batch: PositiveInt = 8
+    warmup_batches: int = Field(4, ge=0)
+    final_learning_rate_fraction: float = Field(0.1, ge=0, le=1, description="linear decay to")
+
+
+class RLSection(_Section):
+    """`[rl]`: the loop."""
+
+    steps: int = Field(10, ge=0, description="policy updates")
+    groups_per_step: PositiveInt = Field(8, description="groups that an update learns from")
+    episodes_per_group: Annotated[int, Field(ge=2)] = 8
+    learning_rate: PositiveFloat = 5e-5
+    warmup_steps: int = Field(0, ge=0)
+    final_learning_rate_fraction: float = Field(1.0, ge=0, le=1, description="linear decay to")
+    dynamic_sampling: bool = Field(
+        True, description="learn only from mixed groups; sample more until the batch is full"
+    )
+    max_groups_per_step: PositiveInt | None = Field(
+        None, description="bound on groups sampled for one update; default twice groups_per_step"
+    )
+    staleness: Literal[0] = Field(0, description="policy versions a sample may lag; 0 is on-policy")
+
+    @property
+    def sampled_groups_limit(self) -> int:
+        return self.max_groups_per_step or 2 * self.groups_per_step
+
+
+class AlgorithmSection(_Section):
+    """`[algorithm]`: a row of the table (`steelyard algorithms`), and axes changed in it."""
+
+    name: str = "dapo"
+    clip_low: float | None = None
+    clip_high: float | None = None
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] | None = None
+
+    def build(self, max_episode_tokens: int) -> Algorithm:
+        """The algorithm that this section names."""
+        row = algorithm(self.name)
+        changes: dict[str, Any] = {}
+        if self.clip_low is not None or self.clip_high is not None:
+            if row.limit is None:
+                raise ValueError(f"algorithm: {self.name!r} has no clip; drop clip_low, clip_high")
+            changes["limit"] = ClipMin(
+                row.limit.low if self.clip_low is None else self.clip_low,
+                row.limit.high if self.clip_high is None else self.clip_high,
+            )
+        kind = self.aggregate or row.aggregate.kind
+        length = max_episode_tokens if kind == "constant" else None
+        changes["aggregate"] = Aggregate(kind, length)
+        return algorithm(self.name, **changes)
+
+
+class EvaluationSection(_Section):
+    """`[evaluation]`: how often and how much."""
+
+    every_steps: int = Field(5, ge=0, description="dev evaluation every so many steps; 0: never")
+    dev_samples: PositiveInt = Field(2, description="episodes per dev task")
+    test_samples: PositiveInt = Field(4, description="episodes per test task")
+
+
+class CheckpointSection(_Section):
+    """`[checkpoint]`: what survives a crash."""
+
+    every_steps: PositiveInt = Field(5, description="a checkpoint every so many RL steps")
+    keep: PositiveInt = Field(2, description="how many of the latest to keep")
+
+
+class AgreementSection(_Section):
+    """`[agreement]`: how far engine and learner may differ on freshly sampled tokens.
+
+    Mean absolute difference of log-probs, measured at the first step; beyond it the run stops.
+    """
+
+    max_bfloat16: PositiveFloat = 0.05
+    max_float32: PositiveFloat = 1e-3
+
+
+class RunSettings(BaseSettings):
+    """A run file. Environment variables never change a run."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    run: RunSection = RunSection()
+    model: ModelSection = ModelSection()
+    tasks: TasksSection
+    warm_start: WarmStartSection | None = None
+    rl: RLSection = RLSection()
+    algorithm: AlgorithmSection = AlgorithmSection()
+    agent: AgentSettings = AgentSettings()
+    engine: EngineSettings = EngineSettings()
+    learner: LearnerSettings = LearnerSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    evaluation: EvaluationSection = EvaluationSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+    agreement: AgreementSection = AgreementSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.run.directory / self.run.name
+
+
+def read_run_file(path: Path, changes: Sequence[str] = ()) -> RunSettings:
+    """Reads a run file and applies `--set section.key=value` changes.
+
+    Task paths are taken relative to the run file and come out absolute.
+
+    Raises:
+        ValueError: one sentence that names the file, the key, the value and the fix.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such run file")
+    try:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid TOML: {error}") from None
+    for change in changes:
+        _apply(table, change)
+    _absolute_tasks(table, path.resolve().parent)
+    try:
+        settings = RunSettings(**table)
+        settings.algorithm.build(settings.agent.max_episode_tokens)
+    except ValidationError as error:
+        raise ValueError(f"{path}: {_sentence(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return _made_deterministic(settings) if settings.run.deterministic else settings
+
+
+def as_table(settings: RunSettings) -> dict[str, Any]:
+    """The resolved run file as JSON values."""
+    return settings.model_dump(mode="json")
+
+
+def _made_deterministic(settings: RunSettings) -> RunSettings:
+    """Repeatability needs float32, lockstep and fixed threads; one switch sets them all."""
+    threads = os.cpu_count() or 1
+    return settings.model_copy(
+        update={
+            "engine": settings.engine.model_copy(
+                update={
+                    "deterministic": True,
+                    "dtype": "float32",
+                    "threads": settings.engine.threads or threads,
+                }
+            ),
+            "learner": settings.learner.model_copy(
+                update={"dtype": "float32", "threads": settings.learner.threads or threads}
+            ),
+        }
+    )
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, separator, text = change.partition("=")
+    parts = key.strip().split(".")
+    if not separator or not all(parts):
+        raise ValueError(f"--set {change!r}: write section.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ValueError(f"--set {change!r}: {part!r} is not a section")
+    table[parts[-1]] = value
+
+
+def _absolute_tasks(table: Mapping[str, Any], base: Path) -> None:
+    tasks = table.get("tasks")
+    if not isinstance(tasks, dict):
+        return
+    for key in ("train", "dev", "test", "demonstrations"):
+        value = tasks.get(key)
+        if isinstance(value, str) and (base / value).exists():
+            tasks[key] = str(base / value)
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first complaint, in words: where, what was given, what to write instead."""
+    # A misspelt key often shows up as a missing one too; the spelling is what to mend.
+    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(first["loc"][:-1])
+        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        return f"{where}: unknown key; {hint}"
+    if first["type"] == "missing":
+        return f"{where}: this key is required"
+    return f"{where}: {first['msg']}, got {first['input']!r}"
+
+
+def _known_keys(location: Sequence[Any]) -> list[str]:
+    fields = RunSettings.model_fields
+    for part in location:
+        annotation: Any = fields[str(part)].annotation
+        options = [annotation, *getattr(annotation, "__args__", ())]
+        section = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+        fields = section.model_fields
+    return sorted(fields)

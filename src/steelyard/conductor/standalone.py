@@ -1,0 +1,104 @@
+"""Evaluating a model outside a training run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from steelyard.agents import AgentSettings
+from steelyard.conductor.checkpoints import checkpoint_of
+from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.listener import Listener
+from steelyard.conductor.workshop import Workshop
+from steelyard.engines import EngineSettings
+from steelyard.episodes import Episode, Unscored
+from steelyard.models import resolve
+from steelyard.monitor.scores import rate
+from steelyard.sandbox import SandboxSettings
+from steelyard.store import BASE_STEP, RunStore
+from steelyard.tasks import load_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPlan:
+    """What to evaluate: a model on tasks, `samples` episodes each."""
+
+    tasks: str
+    model: str
+    reward: str | None = None
+    samples: int = 1
+    temperature: float = 1.0
+    max_turn_tokens: int = 128
+    max_turns: int = 6
+    seed: int = 0
+    limit: int | None = None
+
+
+def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -> dict[str, Any]:
+    """pass@1 with a 95 % Wilson interval over the scored episodes, overall and by kind.
+
+    With `out`, a new run directory keeps every episode.
+
+    Raises:
+        ValueError: the tasks or the model are at fault, or `out` already holds a run.
+    """
+    tasks = load_tasks(plan.tasks, reward=plan.reward) if plan.reward else load_tasks(plan.tasks)
+    tasks = tasks[: plan.limit]
+    listener.phase("loading the model", None)
+    model = resolve(model_of(plan.model))
+    store = RunStore.start(out, asdict(plan), model=model.name) if out is not None else None
+    began = time.monotonic()
+    try:
+        workshop = Workshop(
+            model,
+            agent=AgentSettings(
+                max_turn_tokens=plan.max_turn_tokens,
+                max_turns=plan.max_turns,
+                max_episode_tokens=1024 + plan.max_turns * plan.max_turn_tokens,
+            ),
+            engine=EngineSettings(
+                temperature=plan.temperature,
+                max_context_tokens=1024 + plan.max_turns * plan.max_turn_tokens,
+            ),
+            sandbox=SandboxSettings(),
+        )
+        try:
+            requests = evaluation_requests("eval", "test", tasks, plan.samples, plan.seed)
+            listener.phase(f"evaluating {plan.tasks}", len(requests))
+            episodes = asyncio.run(evaluate(workshop.rollouts, requests, listener))
+        finally:
+            workshop.close()
+        seconds = time.monotonic() - began
+        if store is not None:
+            store.add_evaluation("eval", BASE_STEP, "test", episodes, seconds=seconds)
+            store.finish("finished")
+    finally:
+        if store is not None:
+            store.close()
+    return _result(plan, episodes, seconds)
+
+
+def model_of(spec: str) -> str:
+    """`spec`, or the latest checkpoint where it names a run directory."""
+    path = Path(spec)
+    if path.is_dir() and not (path / "config.json").is_file():
+        return str(checkpoint_of(path))
+    return spec
+
+
+def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:
+    total, by_kind = tally(episodes)
+    outcomes = [o for e in episodes for o in (e.outcome, e.heldout)]
+    return {
+        "model": plan.model,
+        "tasks": plan.tasks,
+        **rate(total),
+        "by_kind": {kind: rate(part) for kind, part in by_kind.items()},
+        "causes": dict(Counter(o.cause.value for o in outcomes if isinstance(o, Unscored))),
+        "stop_reasons": dict(Counter(e.stop_reason.value for e in episodes)),
+        "seconds": round(seconds, 1),
+    }

@@ -1,0 +1,433 @@
+"""The training run: the only place that knows the order of events.
+
+    base evaluation → warm start → checkpoint 0 → (collect → update → swap → evaluate →
+    checkpoint) per step → final evaluation
+
+Engine and learner each live in a thread of their own; this one only coordinates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
+from steelyard.conductor.collect import Collected, GroupSource
+from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.listener import Listener, StepReport
+from steelyard.conductor.settings import RunSettings, as_table
+from steelyard.conductor.update import Update, update
+from steelyard.conductor.warm_start import demonstrations, n_batches, warm_start
+from steelyard.conductor.workshop import Workshop, tasks_of_split
+from steelyard.episodes import GroupVerdict, Scored
+from steelyard.learner import Learner, LearningRate, StepMetrics
+from steelyard.models import LoadedModel, resolve
+from steelyard.store import (
+    BASE_STEP,
+    WARM_START_STEP,
+    RunDirectory,
+    RunNotFound,
+    RunReader,
+    RunStore,
+)
+from steelyard.tasks import Task
+
+T = TypeVar("T")
+
+
+def train(settings: RunSettings, listener: Listener, *, resume: bool = False) -> None:
+    """Runs or continues the run that `settings` describes.
+
+    Raises:
+        ValueError: the run file, a task or the model is at fault; one sentence.
+        OSError: the disk is; what was recorded before is intact.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
+    """
+    tasks = RunTasks(settings)
+    listener.phase("loading the model", None)
+    model = resolve(settings.model.path)
+    store = _open_store(settings, model, resume=resume)
+    try:
+        if resume and _is_finished(settings):
+            listener.note("the run is already finished")
+            store.finish("finished")
+            return
+        asyncio.run(_interruptible(_Run(settings, listener, store, model, tasks).run()))
+        store.finish("finished")
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        store.finish("interrupted", "stopped by the user")
+        raise KeyboardInterrupt from None
+    except BaseException as error:
+        _try_to_record(store, error)
+        raise
+    finally:
+        store.close()
+
+
+def _open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> RunStore:
+    if resume:
+        try:
+            return RunStore.open(settings.path)
+        except RunNotFound:
+            if not RunDirectory(settings.path).database.exists():
+                raise
+            # Killed before its record began: there is nothing to continue and nothing to lose.
+    return RunStore.start(settings.path, as_table(settings), model=model.name)
+
+
+class RunTasks:
+    """The run's tasks by split, all of them read before anything expensive begins."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        section = settings.tasks
+
+        def load(spec: str | None, split: str) -> list[Task]:
+            return [] if spec is None else tasks_of_split(spec, split, section.reward)
+
+        self.train = load(section.train, "train")
+        self.dev = load(section.dev, "dev")
+        self.test = load(section.test, "test")
+        self.demonstrations = load(section.demonstrations, "demonstrations")
+        if settings.warm_start is not None and not self.demonstrations:
+            raise ValueError(
+                "warm_start: there is nothing to imitate; name tasks with reference solutions in "
+                "tasks.demonstrations, or drop [warm_start]"
+            )
+
+
+class _Run:
+    def __init__(
+        self,
+        settings: RunSettings,
+        listener: Listener,
+        store: RunStore,
+        model: LoadedModel,
+        tasks: RunTasks,
+    ) -> None:
+        self._settings = settings
+        self._listener = listener
+        self._store = store
+        self._model = model
+        self._tasks = tasks
+        self._learner_thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
+        self._algorithm = settings.algorithm.build(settings.agent.max_episode_tokens)
+        self._rate = LearningRate(
+            peak=settings.rl.learning_rate,
+            warmup_steps=settings.rl.warmup_steps,
+            decay_steps=max(1, settings.rl.steps),
+            final_fraction=settings.rl.final_learning_rate_fraction,
+        )
+        self._agreement_is_checked = False
+
+    async def run(self) -> None:
+        """Everything, in order; what an earlier process already did is not done again."""
+        self._learner = await self._on_learner_thread(
+            lambda: Learner(self._model, self._settings.learner)
+        )
+        self._workshop = Workshop(
+            self._model,
+            agent=self._settings.agent,
+            engine=self._settings.engine,
+            sandbox=self._settings.sandbox,
+        )
+        try:
+            for note in (self._model.note, self._learner.note):
+                if note:
+                    self._note(note)
+            step = last_checkpoint(self._store.directory)
+            if step is None:
+                self._store.truncate_after(BASE_STEP)
+                await self._evaluate("base", BASE_STEP, "test", self._tasks.test)
+                await self._warm_start()
+                step = WARM_START_STEP
+                await self._checkpoint(step)
+            else:
+                await self._restore(step)
+            await self._reinforce(step)
+        finally:
+            self._workshop.close()
+            self._learner_thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _warm_start(self) -> None:
+        section = self._settings.warm_start
+        if section is None:
+            return
+        total = n_batches(len(self._tasks.demonstrations), section)
+        self._listener.phase("warm start", total)
+        played = await demonstrations(
+            self._tasks.demonstrations, self._workshop, self._settings.agent
+        )
+
+        def on_batch(number: int, metrics: StepMetrics) -> None:
+            self._listener.advance(1)
+            self._store.add_metrics(
+                number,
+                "warm_start",
+                {
+                    "loss": metrics.loss,
+                    "grad_norm": metrics.grad_norm,
+                    "entropy": metrics.entropy_mean,
+                    "seconds_training": metrics.seconds,
+                    "tokens_trained": metrics.nodes,
+                    "tokens_unpacked": metrics.raw_tokens,
+                },
+                version=self._learner.steps_taken,
+            )
+
+        await warm_start(
+            played,
+            self._learner,
+            section,
+            self._settings.run.seed,
+            on_batch,
+            self._on_learner_thread,
+        )
+        self._learner.forget_moments()
+        await self._publish()
+
+    async def _reinforce(self, done: int) -> None:
+        """The RL steps after `done`, with the evaluations around them."""
+        await self._evaluate("warm_start", WARM_START_STEP, "test", self._tasks.test, done)
+        await self._evaluate("step-0", WARM_START_STEP, "dev", self._tasks.dev, done)
+        rl = self._settings.rl
+        with RunReader(self._settings.path) as reader:
+            draws = len(reader.groups())
+        source = GroupSource(
+            self._workshop.rollouts, self._tasks.train, rl, self._settings.run.seed, draws
+        )
+        self._listener.phase("reinforcement learning", rl.steps)
+        if done:
+            self._listener.advance(done)
+        for step in range(done + 1, rl.steps + 1):
+            await self._step(step, source)
+            await self._after_step(step)
+        await self._evaluate("final", rl.steps, "test", self._tasks.test)
+        if not self._tasks.test:
+            await self._evaluate("final", rl.steps, "dev", self._tasks.dev)
+
+    async def _step(self, step: int, source: GroupSource) -> None:
+        began = time.monotonic()
+        before = self._workshop.engine.stats
+        progressed = 0.0
+
+        def on_progress(share: float) -> None:
+            nonlocal progressed
+            self._listener.advance((share - progressed) * 0.8)
+            progressed = share
+
+        collected = await source.collect(step, on_progress)
+        sampling_seconds = time.monotonic() - began
+        sampled = self._workshop.engine.stats.sampled_tokens - before.sampled_tokens
+        busy = self._workshop.engine.stats.busy_seconds - before.busy_seconds
+        for group in collected.groups:
+            self._store.add_group(step, group, "train", group in collected.used)
+        _require_some_score(collected)
+        began = time.monotonic()
+        result = await self._on_learner_thread(lambda: self._update(step, collected))
+        if result is not None:
+            self._record_tokens(result)
+            self._agreement_is_checked = True
+            await self._publish()
+        report = _report(
+            step,
+            collected,
+            result,
+            seconds={
+                "sampling": sampling_seconds,
+                "grading": _grading_seconds(collected),
+                "training": time.monotonic() - began,
+            },
+            sampled=sampled,
+            sampling_rate=sampled / busy if busy else None,
+        )
+        extra = _update_metrics(result) | {"seconds_engine": busy}
+        self._store.add_metrics(
+            step, "rl", report.metrics() | extra, version=self._learner.steps_taken
+        )
+        self._listener.advance(1 - 0.8 * progressed)
+        self._listener.step(report)
+
+    def _update(self, step: int, collected: Collected) -> Update | None:
+        return update(
+            collected.used,
+            self._learner,
+            self._algorithm,
+            learning_rate=self._rate.at(step - 1),
+            temperature=self._settings.engine.temperature,
+            agreement=None if self._agreement_is_checked else self._settings.agreement,
+        )
+
+    async def _after_step(self, step: int) -> None:
+        rl, every = self._settings.rl, self._settings.evaluation.every_steps
+        last = step == rl.steps
+        if every and (step % every == 0 or last):
+            await self._evaluate(f"step-{step}", step, "dev", self._tasks.dev)
+            self._listener.phase("reinforcement learning", rl.steps)
+            self._listener.advance(step)
+        # After the evaluation, so that a checkpoint means that all of its step is recorded.
+        if last or step % self._settings.checkpoint.every_steps == 0:
+            await self._checkpoint(step)
+
+    async def _evaluate(
+        self,
+        name: str,
+        step: int,
+        split: str,
+        tasks: Sequence[Task],
+        policy_step: int | None = None,
+    ) -> None:
+        """Evaluates the present policy, unless that is recorded or it is no longer there."""
+        if not tasks or (policy_step is not None and policy_step > step):
+            return
+        with RunReader(self._settings.path) as reader:
+            if any(e.name == name for e in reader.evaluations(split)):
+                return
+        section = self._settings.evaluation
+        samples = section.test_samples if split == "test" else section.dev_samples
+        requests = evaluation_requests(name, split, tasks, samples, self._settings.run.seed)
+        self._listener.phase(f"evaluating on {split} ({name})", len(requests))
+        began = time.monotonic()
+        episodes = await evaluate(self._workshop.rollouts, requests, self._listener)
+        self._store.add_evaluation(
+            name,
+            step,
+            split,
+            episodes,
+            seeds=[r.seed for r in requests],
+            seconds=time.monotonic() - began,
+        )
+        total, by_kind = tally(episodes)
+        kinds = {kind: (part.solved, part.n) for kind, part in by_kind.items()}
+        self._listener.evaluation(name, split, total.solved, total.n, kinds)
+
+    async def _checkpoint(self, step: int) -> None:
+        directory = self._store.directory
+        await self._on_learner_thread(
+            lambda: self._learner.save_checkpoint(directory.checkpoint(step))
+        )
+        prune(directory, self._settings.checkpoint.keep)
+
+    async def _restore(self, step: int) -> None:
+        """Goes back to checkpoint `step`: weights, optimiser, and the record up to there."""
+        directory = self._store.directory
+        await self._on_learner_thread(
+            lambda: self._learner.load_checkpoint(directory.checkpoint(step))
+        )
+        forgotten = self._store.truncate_after(step)
+        remove_after(directory, step)
+        await self._publish()
+        self._note(f"resumed from step {step}; {forgotten} later episodes are sampled again")
+
+    async def _publish(self) -> None:
+        """Hands the learner's weights to the engine, under the version of their last update."""
+        weights = await self._on_learner_thread(self._learner.weights)
+        await asyncio.to_thread(self._workshop.engine.load, weights, self._learner.steps_taken)
+
+    def _record_tokens(self, result: Update) -> None:
+        """Stores, per segment, what the learner saw: its log-probs and the credit."""
+        start = 0
+        for episode in result.episodes:
+            for i, segment in enumerate(episode.trajectory.segments):
+                stop = start + segment.n_action_tokens
+                self._store.set_token_fields(
+                    episode.id,
+                    i,
+                    prox_logp=result.prox_logp_T[start:stop].numpy(),
+                    advantage=result.advantage_T[start:stop].numpy(),
+                )
+                start = stop
+        assert start == len(result.batch)
+
+    def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._learner_thread, job)
+
+    def _note(self, text: str) -> None:
+        self._listener.note(text)
+        self._store.add_event("note", text)
+
+
+def _report(
+    step: int,
+    collected: Collected,
+    result: Update | None,
+    *,
+    seconds: dict[str, float],
+    sampled: int,
+    sampling_rate: float | None,
+) -> StepReport:
+    scored = [
+        e.outcome for g in collected.groups for e in g.episodes if isinstance(e.outcome, Scored)
+    ]
+    metrics = result.metrics if result is not None else None
+    return StepReport(
+        step=step,
+        reward_mean=sum(o.reward for o in scored) / len(scored) if scored else None,
+        solved=sum(o.solved for o in scored),
+        scored=len(scored),
+        groups={v: sum(g.verdict is v for g in collected.groups) for v in GroupVerdict},
+        entropy=metrics.entropy_mean if metrics else None,
+        sampling_tokens_per_second=sampling_rate,
+        training_tokens_per_second=metrics.raw_tokens / metrics.seconds if metrics else None,
+        seconds=seconds,
+        tokens_sampled=sampled,
+        tokens_trained=metrics.nodes if metrics else 0,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def _update_metrics(result: Update | None) -> dict[str, float | None]:
+    if result is None:
+        return {"updated": 0.0}
+    return {
+        "updated": float(not result.metrics.skipped),
+        "loss": result.metrics.loss,
+        "grad_norm": result.metrics.grad_norm,
+        "mismatch": result.mismatch,
+        "limited_fraction": result.limited_fraction,
+        "tokens_unpacked": result.metrics.raw_tokens,
+    }
+
+
+def _grading_seconds(collected: Collected) -> float:
+    """Seconds that graders worked; they overlap with sampling."""
+    return sum(e.seconds.get("grading", 0.0) for g in collected.groups for e in g.episodes)
+
+
+def _require_some_score(collected: Collected) -> None:
+    """A step in which nothing could be scored is broken infrastructure, not a hard task."""
+    episodes = [e for g in collected.groups for e in g.episodes]
+    if episodes and all(e.unscored for e in episodes):
+        outcome = episodes[0].outcome
+        assert not isinstance(outcome, Scored)
+        raise ValueError(
+            f"no episode of this step could be scored: {outcome.cause.value}: {outcome.detail}; "
+            "try steelyard doctor and steelyard validate"
+        )
+
+
+async def _interruptible(job: Coroutine[None, None, None]) -> None:
+    """Runs `job` so that SIGTERM stops it in order, as Ctrl-C does."""
+    current = asyncio.current_task()
+    assert current is not None
+    if threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, current.cancel)
+    await job
+
+
+def _is_finished(settings: RunSettings) -> bool:
+    with RunReader(settings.path) as reader:
+        return any(e.name == "final" and e.step == settings.rl.steps for e in reader.evaluations())
+
+
+def _try_to_record(store: RunStore, error: BaseException) -> None:
+    try:
+        store.finish("failed", f"{type(error).__name__}: {error}")
+    except OSError:  # the disk may be what failed
+        print("steelyard: the failure could not be recorded", file=sys.stderr)

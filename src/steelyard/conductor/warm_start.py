@@ -1,0 +1,97 @@
+"""Warm start: imitate the reference solutions before RL, so that some episode succeeds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from steelyard.agents import AgentSettings, demonstrate
+from steelyard.conductor.settings import WarmStartSection
+from steelyard.conductor.workshop import Workshop
+from steelyard.episodes import StopReason, Trajectory
+from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
+from steelyard.objective import ALGORITHMS, token_coefficients, token_loss
+from steelyard.tasks import Task
+
+
+async def demonstrations(
+    tasks: Sequence[Task], workshop: Workshop, settings: AgentSettings
+) -> list[Trajectory]:
+    """The tasks' reference solutions, played through the turn loop.
+
+    Raises:
+        ValueError: a task without a reference, or whose demonstration does not fit the limits.
+    """
+    stop_id = min(workshop.model.stop_ids)
+    trajectories: list[Trajectory] = []
+    for task in tasks:
+        played = await demonstrate(
+            task, workshop.renderer, stop_id, workshop.encode, workshop.sandboxes, settings
+        )
+        if played.stop_reason is not StopReason.SUBMITTED:
+            raise ValueError(
+                f"task {task.name!r}: its demonstration ends as {played.stop_reason.value}; raise "
+                "agent.max_turns, agent.max_turn_tokens or agent.max_episode_tokens"
+            )
+        trajectories.append(played.trajectory)
+    return trajectories
+
+
+def batches(
+    trajectories: Sequence[Trajectory], settings: WarmStartSection, seed: int
+) -> list[Batch]:
+    """Every epoch's batches, each epoch in a new order that depends on the seed alone."""
+    result: list[Batch] = []
+    for epoch in range(settings.epochs):
+        order = list(trajectories)
+        random.Random(f"warm start {seed} {epoch}").shuffle(order)
+        for start in range(0, len(order), settings.episodes_per_batch):
+            part = order[start : start + settings.episodes_per_batch]
+            result.append(Batch.from_trajectories(part))
+    return result
+
+
+def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics:
+    """One step on −(1/T) Σ_t log π(token_t): assistant tokens, stop tokens included."""
+    row = ALGORITHMS["sft"]
+    ones_T = torch.ones(len(batch))
+
+    def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
+        return token_loss(logp_T, logp_T, ones_T[index_T], row).value_T
+
+    weight_T = token_coefficients(batch.episode_T, row.aggregate)
+    return learner.step(batch, loss, weight_T, learning_rate=learning_rate)
+
+
+async def warm_start(
+    trajectories: Sequence[Trajectory],
+    learner: Learner,
+    settings: WarmStartSection,
+    seed: int,
+    on_batch: Callable[[int, StepMetrics], None],
+    in_learner_thread: Callable[[Callable[[], StepMetrics]], asyncio.Future[StepMetrics]],
+) -> None:
+    """Runs every batch; `on_batch` hears of each, numbered from 1."""
+    plan = batches(trajectories, settings, seed)
+    rate = LearningRate(
+        peak=settings.learning_rate,
+        warmup_steps=settings.warmup_batches,
+        decay_steps=len(plan),
+        final_fraction=settings.final_learning_rate_fraction,
+    )
+    for i, batch in enumerate(plan):
+        on_batch(
+            i + 1,
+            await in_learner_thread(
+                lambda batch=batch, i=i: imitate(batch, learner, rate.at(i))  # type: ignore[misc]
+            ),
+        )
+
+
+def n_batches(n_demonstrations: int, settings: WarmStartSection) -> int:
+    """How many optimiser steps the warm start takes."""
+    return settings.epochs * -(-n_demonstrations // settings.episodes_per_batch)

@@ -1,0 +1,188 @@
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from steelyard.conductor import read_run_file, train
+from steelyard.conductor.listener import NullListener
+from steelyard.monitor import view
+from steelyard.store import RunDirectory, RunExists, RunNotFound, RunReader, UnknownSchema
+
+
+def run(path, *, resume=False, changes=()):
+    settings = read_run_file(path, changes)
+    train(settings, NullListener(), resume=resume)
+    return settings.path
+
+
+def weights(directory):
+    """The bytes of the last checkpoint's weights and optimiser state."""
+    run_directory = RunDirectory(directory)
+    last = run_directory.checkpoint(run_directory.checkpoint_steps()[-1])
+    return {
+        f"{file}:{name}": tensor.tobytes()
+        for file in ("model.safetensors", "optimizer.safetensors")
+        for name, tensor in load_file(last / file).items()
+    }
+
+
+def tokens(directory):
+    """Every training episode's ids, in order."""
+    with RunReader(directory) as reader:
+        return [
+            (record.id, [s.token_ids for s in reader.episode(record.id).trajectory.segments])
+            for record in reader.episode_records(purpose="train")
+        ]
+
+
+def test_a_run_records_what_it_did(finished):
+    with RunReader(finished) as reader:
+        summary = view(reader, "summary")
+        assert summary["state"] == "finished"
+        for stage in ("base", "warm_start", "final"):
+            assert summary[stage]["n"] == 4
+            assert set(summary[stage]["by_kind"]) == {"k0", "k1"}
+            assert (
+                0 <= summary[stage]["low"] <= summary[stage]["pass_at_1"] <= summary[stage]["high"]
+            )
+        assert [e.name for e in reader.evaluations("dev")] == ["step-0", "step-2", "step-4"]
+        steps = reader.steps("rl")
+        assert [s.step for s in steps] == [1, 2, 3, 4]
+        assert all(s.values["mismatch"] < 1e-4 for s in steps), "float32 engine and learner agree"
+        assert all(s.values["updated"] == 1 for s in steps)
+        groups = reader.groups()
+        assert {g.verdict for g in groups if g.used} == {"mixed"}
+        used = next(g for g in groups if g.used)
+        record = next(r for r in reader.episode_records(purpose="train") if r.group == used.id)
+        fields = reader.token_fields(record.id, 0)
+        assert set(fields) >= {"prox_logp", "advantage"}
+
+
+def test_training_moves_the_weights_and_the_checkpoint_loads(finished, tiny_model):
+    from transformers import AutoModelForCausalLM
+
+    before = load_file(tiny_model / "model.safetensors")
+    directory = RunDirectory(finished)
+    assert directory.checkpoint_steps() == [3, 4], "the two latest are kept"
+    after = load_file(directory.checkpoint(4) / "model.safetensors")
+    assert any((before[name] != after[name]).any() for name in before)
+    AutoModelForCausalLM.from_pretrained(directory.checkpoint(4))
+
+
+def test_the_same_seed_gives_the_same_episodes_and_weights_and_another_does_not(finished, folder):
+    second = run(folder.run_file("second"))
+    assert tokens(finished) == tokens(second)
+    assert weights(finished) == weights(second)
+    other = run(folder.run_file("third"), changes=["run.seed=1"])
+    assert tokens(finished) != tokens(other)
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_ends_in_the_same_weights(finished, folder):
+    path = folder.run_file("killed")
+    moments = random.Random(0)
+    kills = 0
+    while kills < 3:
+        process = subprocess.Popen(
+            [
+                Path(sys.executable).with_name("steelyard"),
+                "train",
+                path,
+                *["--resume"][: min(kills, 1)],
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        wait_for_work(folder.path / "runs" / "killed", process)
+        time.sleep(moments.uniform(0, 1.5))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+    assert kills >= 2
+    run(path, resume=True)
+    assert weights(folder.path / "runs" / "killed") == weights(finished)
+    assert tokens(folder.path / "runs" / "killed") == tokens(finished)
+
+
+def wait_for_work(directory: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until the process has the run's record open, so that the kill hits its work."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(RunNotFound, UnknownSchema), RunReader(directory) as reader:
+            if reader.is_live() and reader.evaluations():
+                return
+        time.sleep(0.02)
+
+
+def test_resuming_a_finished_run_changes_nothing(folder):
+    directory = run(folder.run_file("again"), changes=["rl.steps=1"])
+    before = weights(directory), tokens(directory)
+    run(folder.run_file("again"), changes=["rl.steps=1"], resume=True)
+    assert (weights(directory), tokens(directory)) == before
+    with RunReader(directory) as reader:
+        assert view(reader, "summary")["state"] == "finished"
+
+
+def test_a_run_is_never_overwritten(finished):
+    with pytest.raises(RunExists, match="--resume"):
+        run(finished.parents[1] / "first.toml")
+
+
+def test_resuming_needs_a_run(folder):
+    with pytest.raises(RunNotFound, match="no run to continue"):
+        run(folder.run_file("nothing"), resume=True)
+
+
+def test_a_run_killed_before_its_record_began_is_started(folder):
+    directory = folder.path / "runs" / "early"
+    directory.mkdir(parents=True)
+    (directory / "run.db").touch()
+    assert run(folder.run_file("early"), changes=["rl.steps=1"], resume=True) == directory
+
+
+def test_a_verifier_that_always_fails_stops_the_run_with_its_cause(folder):
+    path = folder.run_file("broken")
+    folder.reward("raise KeyError('expected')")
+    with pytest.raises(
+        ValueError, match=r"no episode of this step could be scored: verifier_error"
+    ):
+        run(path)
+    with RunReader(folder.path / "runs" / "broken") as reader:
+        assert view(reader, "summary")["state"] == "failed"
+        evaluation = reader.evaluations()[0]
+        assert (evaluation.tally.n, evaluation.tally.unscored) == (0, 4)
+
+
+def test_an_unscored_episode_never_enters_a_baseline(folder):
+    """Half the answers break the verifier: their episodes are recorded, and trained on never."""
+    path = folder.run_file("half")
+    folder.reward(
+        "if len(answer) % 4 == 2:",
+        "    raise RuntimeError('broken')",
+        "return float(len(answer) % 2)",
+    )
+    directory = run(path)
+    with RunReader(directory) as reader:
+        records = reader.episode_records(purpose="train")
+        broken = [r for r in records if r.cause == "verifier_error"]
+        assert broken
+        for record in broken:
+            assert record.reward is None
+            assert not {"prox_logp", "advantage"} & set(reader.token_fields(record.id, 0))
+
+
+def test_without_signal_the_weights_stay_and_the_record_says_so(folder):
+    path = folder.run_file("hopeless")
+    folder.reward("return 0")
+    directory = run(path)
+    with RunReader(directory) as reader:
+        assert all(s.values["updated"] == 0 for s in reader.steps("rl"))
+        assert {g.verdict for g in reader.groups()} == {"all_fail"}
+        assert len(reader.groups()) == 4 * 4, "each step tried twice groups_per_step"
