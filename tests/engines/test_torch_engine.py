@@ -359,6 +359,8 @@ def test_a_cancelled_sample_gives_its_row_back(model: Any) -> None:
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
+        again = await session.sample(prompt(1, 10), max_new_tokens=3)
+        assert len(again.token_ids) == 3
         return await made.open(1).sample(prompt(2, 5), max_new_tokens=3)
 
     with engine(model, stop_ids=frozenset(), max_rows=1) as made:

@@ -131,7 +131,7 @@ class TorchEngine:
         hf: Any = (
             load_weights(model, dtype, settings.device)
             if isinstance(model, LoadedModel)
-            else copy.deepcopy(model).to(device=settings.device, dtype=dtype).eval()
+            else _copied(model, dtype, settings.device)
         )
         limit = getattr(hf.config, "max_position_embeddings", None) or settings.max_context_tokens
         self.max_context_tokens = min(settings.max_context_tokens, int(limit))
@@ -233,10 +233,10 @@ class TorchEngine:
             self._wake.notify()
 
     def _check_alive(self) -> None:
-        if self._error is not None:
-            raise EngineError(f"the engine failed: {self._error}") from self._error
         if self._stopping:
             raise EngineError("the engine is closed")
+        if self._error is not None:
+            raise EngineError(f"the engine failed: {self._error}") from self._error
 
     # The engine's thread ------------------------------------------------------------------------
 
@@ -306,7 +306,11 @@ class TorchEngine:
         session = request.session
         if session.closed:
             _refuse(request.future, EngineError("the session is closed"))
-        elif any(r.session is session for r in self._requests()):
+            return
+        for earlier in [r for r in self._requests() if r.session is session]:
+            if earlier.future.cancelled():
+                self._drop(earlier)
+        if any(r.session is session for r in self._requests()):
             _refuse(request.future, EngineError("a session samples one turn at a time"))
         else:
             (self._held if self.settings.deterministic else self._queue).append(request)
@@ -440,6 +444,14 @@ class TorchEngine:
                 _refuse(command.future, told)
         self._active.clear()
         self._queue, self._held = [], []
+
+
+def _copied(model: Any, dtype: torch.dtype, device: str) -> Any:
+    """A copy with parameters of type `dtype`; buffers (rotary frequencies) keep their precision."""
+    copied = copy.deepcopy(model).to(device).eval()
+    for parameter in copied.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return copied
 
 
 def _lockstep_order(command: _Command) -> tuple[int, int]:

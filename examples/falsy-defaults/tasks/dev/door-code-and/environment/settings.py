@@ -1,3 +1,3 @@
 def door_code(config):
     value = config.get("code")
-    return (value and value) or 60
+    return value and value or 60

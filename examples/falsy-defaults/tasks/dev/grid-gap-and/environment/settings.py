@@ -1,3 +1,3 @@
 def grid_gap(config):
     value = config.get("gap")
-    return (value and value) or 46
+    return value and value or 46

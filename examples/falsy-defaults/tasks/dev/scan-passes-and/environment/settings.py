@@ -2,4 +2,4 @@
 
 def scan_passes(config):
     value = config.get("passes")
-    return (value and value) or 57
+    return value and value or 57

@@ -1,3 +1,3 @@
 def lamp_brightness(config):
     value = config.get("lux")
-    return (value and value) or 64
+    return value and value or 64

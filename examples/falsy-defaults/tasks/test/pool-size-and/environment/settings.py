@@ -1,3 +1,3 @@
 def pool_size(config):
     value = config.get("pool")
-    return (value and value) or 63
+    return value and value or 63

@@ -2,4 +2,4 @@
 
 def seat_count(config):
     value = config.get("seats")
-    return (value and value) or 42
+    return value and value or 42

@@ -1,3 +1,3 @@
 def snooze_minutes(config):
     value = config.get("snooze")
-    return (value and value) or 11
+    return value and value or 11

@@ -1,3 +1,3 @@
 def trim_start(config):
     value = config.get("start")
-    return (value and value) or 39
+    return value and value or 39
