@@ -21,8 +21,10 @@ from steelyard.sandbox import SandboxPool
 from steelyard.tasks import Task
 
 
-def demonstration_texts(task: Task) -> list[str]:
+def demonstration_texts(task: Task, *, run_checks: bool = True) -> list[str]:
     """The assistant turns that turn the task's files into its solution and hand it in.
+
+    With `run_checks` they run the visible checks before that, where the task has some.
 
     Raises:
         ValueError: the task has no reference solution, or one that tools cannot reach.
@@ -46,7 +48,7 @@ def demonstration_texts(task: Task) -> list[str]:
             ("edit", named | edit)
             for edit in _line_edits(task.files[path].decode(), content.decode())
         ]
-    if VISIBLE_CHECKS in task.files:
+    if run_checks and VISIBLE_CHECKS in task.files:
         calls.append(("run", {}))
     calls.append(("submit", {}))
     return [json.dumps({"name": name, "arguments": arguments}) for name, arguments in calls]
@@ -59,9 +61,12 @@ async def demonstrate(
     encode: Callable[[str], list[int]],
     sandboxes: SandboxPool,
     settings: AgentSettings,
+    *,
+    run_checks: bool = True,
 ) -> Attempt:
     """Plays the reference solution through the turn loop. Log-probs are 0, version is −1."""
-    script = Script([[*encode(text), stop_id] for text in demonstration_texts(task)])
+    texts = demonstration_texts(task, run_checks=run_checks)
+    script = Script([[*encode(text), stop_id] for text in texts])
     return await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
 
 

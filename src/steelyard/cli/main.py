@@ -18,6 +18,7 @@ from steelyard.cli.play import play
 from steelyard.cli.show import show
 from steelyard.cli.train import train
 from steelyard.cli.validate import validate
+from steelyard.sandbox import SandboxError
 
 P = ParamSpec("P")
 
@@ -32,7 +33,7 @@ def _spoken(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, SandboxError) as error:
             if isinstance(error, BrokenPipeError):
                 raise typer.Exit(1) from None
             print(f"steelyard: {error}", file=sys.stderr)

@@ -41,7 +41,7 @@ class GroupSource:
         self._tasks = tasks
         self._settings = settings
         self._seed = seed
-        self._order = TaskOrder(len(tasks), seed)
+        self._order = TaskOrder([task.kind for task in tasks], seed)
         self.draws = draws
 
     async def collect(self, step: int, on_progress: Callable[[float], None]) -> Collected:

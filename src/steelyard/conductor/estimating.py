@@ -90,9 +90,8 @@ def _prompt_tokens(task: Task, renderer: ChatRenderer, settings: RunSettings) ->
 def _evaluation_episodes(settings: RunSettings, tasks: RunTasks) -> int:
     section, rl = settings.evaluation, settings.rl
     rounds = 1 + (rl.steps // section.every_steps if section.every_steps else 0)
-    return 3 * len(tasks.test) * section.test_samples + rounds * len(tasks.dev) * (
-        section.dev_samples
-    )
+    on_test = len(tasks.test) * (section.test_samples + 2 * section.baseline_samples)
+    return on_test + rounds * len(tasks.dev) * section.dev_samples
 
 
 def _parameters(config: Any) -> tuple[int, int]:

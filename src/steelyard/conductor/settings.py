@@ -63,6 +63,9 @@ class WarmStartSection(_Section):
     episodes_per_batch: PositiveInt = 8
     warmup_batches: int = Field(4, ge=0)
     final_learning_rate_fraction: float = Field(0.1, ge=0, le=1, description="linear decay to")
+    run_checks: bool = Field(
+        True, description="demonstrations run the visible checks before they hand in"
+    )
 
 
 class RLSection(_Section):
@@ -117,7 +120,10 @@ class EvaluationSection(_Section):
 
     every_steps: int = Field(5, ge=0, description="dev evaluation every so many steps; 0: never")
     dev_samples: PositiveInt = Field(2, description="episodes per dev task")
-    test_samples: PositiveInt = Field(4, description="episodes per test task")
+    test_samples: PositiveInt = Field(4, description="episodes per test task at the end")
+    baseline_samples: PositiveInt = Field(
+        2, description="episodes per test task for the base model and after the warm start"
+    )
 
 
 class CheckpointSection(_Section):

@@ -28,7 +28,7 @@ from steelyard.conductor.warm_start import demonstrations, n_batches, warm_start
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import GroupVerdict, Scored
 from steelyard.learner import Learner, LearningRate, StepMetrics
-from steelyard.models import LoadedModel, resolve
+from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.store import (
     BASE_STEP,
     WARM_START_STEP,
@@ -162,7 +162,10 @@ class _Run:
         total = n_batches(len(self._tasks.demonstrations), section)
         self._listener.phase("warm start", total)
         played = await demonstrations(
-            self._tasks.demonstrations, self._workshop, self._settings.agent
+            self._tasks.demonstrations,
+            self._workshop,
+            self._settings.agent,
+            run_checks=section.run_checks,
         )
 
         def on_batch(number: int, metrics: StepMetrics) -> None:
@@ -290,7 +293,9 @@ class _Run:
             if any(e.name == name for e in reader.evaluations(split)):
                 return
         section = self._settings.evaluation
-        samples = section.test_samples if split == "test" else section.dev_samples
+        samples = section.dev_samples
+        if split == "test":
+            samples = section.test_samples if name == "final" else section.baseline_samples
         requests = evaluation_requests(name, split, tasks, samples, self._settings.run.seed)
         self._listener.phase(f"evaluating on {split} ({name})", len(requests))
         began = time.monotonic()
@@ -346,7 +351,14 @@ class _Run:
         assert start == len(result.batch)
 
     def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        return asyncio.get_running_loop().run_in_executor(self._learner_thread, job)
+        def run() -> T:
+            try:
+                return job()
+            finally:
+                release_threads()  # the engine is next
+                release_memory()
+
+        return asyncio.get_running_loop().run_in_executor(self._learner_thread, run)
 
     def _note(self, text: str) -> None:
         self._listener.note(text)

@@ -19,7 +19,7 @@ from steelyard.tasks import Task
 
 
 async def demonstrations(
-    tasks: Sequence[Task], workshop: Workshop, settings: AgentSettings
+    tasks: Sequence[Task], workshop: Workshop, settings: AgentSettings, *, run_checks: bool
 ) -> list[Trajectory]:
     """The tasks' reference solutions, played through the turn loop.
 
@@ -30,7 +30,13 @@ async def demonstrations(
     trajectories: list[Trajectory] = []
     for task in tasks:
         played = await demonstrate(
-            task, workshop.renderer, stop_id, workshop.encode, workshop.sandboxes, settings
+            task,
+            workshop.renderer,
+            stop_id,
+            workshop.encode,
+            workshop.sandboxes,
+            settings,
+            run_checks=run_checks,
         )
         if played.stop_reason is not StopReason.SUBMITTED:
             raise ValueError(

@@ -21,7 +21,7 @@ from steelyard.engines.choosing import choose_backend
 from steelyard.engines.fingerprint import fingerprint
 from steelyard.engines.sampling import UniformStream, draw, uniform_stream
 from steelyard.engines.settings import EngineSettings
-from steelyard.models import LoadedModel, load_weights
+from steelyard.models import LoadedModel, load_weights, release_memory, release_threads
 
 
 @dataclass(eq=False, slots=True)
@@ -138,6 +138,7 @@ class TorchEngine:
         self._known_names = frozenset(hf.state_dict())
         self._backend: Backend
         self._backend, self.note = choose_backend(hf, settings)
+        release_threads()  # of the builder's thread
         self._thread = threading.Thread(target=self._run, name="steelyard-engine", daemon=True)
         self._thread.start()
 
@@ -257,6 +258,7 @@ class TorchEngine:
         """Obeys what was asked since the last step; waits if there is nothing to decode."""
         with self._wake:
             while not (self._stopping or self._commands or self._active or self._queue):
+                release_threads()
                 self._wake.wait()
             if self._stopping:
                 return False
@@ -350,6 +352,7 @@ class TorchEngine:
         del held
         self._backend.reset()
         self._backend.load(new)
+        release_memory()
         self._version = load.version
         if fingerprint(self._backend.weights()) != fingerprint(new):
             raise EngineError(f"version {load.version}: the weights in use are not those given")

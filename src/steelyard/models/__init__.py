@@ -2,5 +2,15 @@
 
 from steelyard.models.chat import ChatRenderer, Message
 from steelyard.models.loading import EMBEDDED, LoadedModel, load_weights, resolve
+from steelyard.models.threads import release_memory, release_threads
 
-__all__ = ["EMBEDDED", "ChatRenderer", "LoadedModel", "Message", "load_weights", "resolve"]
+__all__ = [
+    "EMBEDDED",
+    "ChatRenderer",
+    "LoadedModel",
+    "Message",
+    "load_weights",
+    "release_memory",
+    "release_threads",
+    "resolve",
+]
