@@ -18,7 +18,7 @@ from steelyard.engines import EngineSettings
 from steelyard.episodes import Episode, Unscored
 from steelyard.models import resolve
 from steelyard.monitor.scores import rate
-from steelyard.sandbox import SandboxSettings
+from steelyard.sandbox import SandboxSettings, check_available
 from steelyard.store import BASE_STEP, RunStore
 from steelyard.tasks import load_tasks
 
@@ -46,6 +46,7 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
     Raises:
         ValueError: the tasks or the model are at fault, or `out` already holds a run.
     """
+    check_available()
     tasks = load_tasks(plan.tasks, reward=plan.reward) if plan.reward else load_tasks(plan.tasks)
     tasks = tasks[: plan.limit]
     listener.phase("loading the model", None)

@@ -29,6 +29,7 @@ from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import GroupVerdict, Scored
 from steelyard.learner import Learner, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
+from steelyard.sandbox import check_available
 from steelyard.store import (
     BASE_STEP,
     WARM_START_STEP,
@@ -50,6 +51,7 @@ def train(settings: RunSettings, listener: Listener, *, resume: bool = False) ->
         OSError: the disk is; what was recorded before is intact.
         KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
     """
+    check_available()
     tasks = RunTasks(settings)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
@@ -232,6 +234,7 @@ class _Run:
         for group in collected.groups:
             self._store.add_group(step, group, "train", group in collected.used)
         _require_some_score(collected)
+        release_memory()  # what the engine freed, before the learner takes its share
         began = time.monotonic()
         result = await self._on_learner_thread(lambda: self._update(step, collected))
         if result is not None:
@@ -356,7 +359,6 @@ class _Run:
                 return job()
             finally:
                 release_threads()  # the engine is next
-                release_memory()
 
         return asyncio.get_running_loop().run_in_executor(self._learner_thread, run)
 

@@ -10,7 +10,7 @@ from steelyard.conductor.rollouts import Rollouts
 from steelyard.engines import EngineSettings, TorchEngine
 from steelyard.grading import Grader
 from steelyard.models import ChatRenderer, LoadedModel
-from steelyard.sandbox import SandboxPool, SandboxSettings, check_available
+from steelyard.sandbox import SandboxPool, SandboxSettings
 from steelyard.tasks import Task, load_tasks
 
 
@@ -25,7 +25,6 @@ class Workshop:
         engine: EngineSettings,
         sandbox: SandboxSettings,
     ) -> None:
-        check_available()
         self.model = model
         self.renderer = ChatRenderer(model.tokenizer)
         self.engine = TorchEngine(model, engine)

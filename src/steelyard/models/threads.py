@@ -28,7 +28,8 @@ def release_memory() -> None:
     """Returns freed memory to the system.
 
     The allocator keeps what a thread freed for that thread. Engine and learner work in turn, so
-    without this the process holds the sum of their peaks instead of the larger one.
+    without this the process holds the sum of their peaks instead of the larger one. Taking memory
+    back costs page faults, so it is for when the other one's turn comes, not for every batch.
     """
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
