@@ -32,9 +32,19 @@ def mistake(*arguments):
 
 def test_every_command_has_help():
     text = steelyard("--help").stdout
-    for command in "train eval show play validate doctor init export algorithms".split():
-        assert command in text
-        assert steelyard(command, "--help").stdout
+    for command in [
+        "train",
+        "eval",
+        "show",
+        "play",
+        "validate",
+        "doctor",
+        "init",
+        "export",
+        "algorithms",
+    ]:
+        assert command.name in text
+        assert steelyard(command.name, "--help").stdout
 
 
 @pytest.mark.parametrize(

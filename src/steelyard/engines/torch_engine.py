@@ -258,7 +258,7 @@ class TorchEngine:
         """Obeys what was asked since the last step; waits if there is nothing to decode."""
         with self._wake:
             while not (self._stopping or self._commands or self._active or self._queue):
-                release_threads()
+                self._rest()
                 self._wake.wait()
             if self._stopping:
                 return False
@@ -280,6 +280,14 @@ class TorchEngine:
         if self.settings.deterministic:
             self._start_wave()
         return True
+
+    def _rest(self) -> None:
+        """Before going idle, gives back what others can use meanwhile."""
+        # In lockstep whether a cache is warm must not depend on how soon the next wave comes.
+        if not self._sessions and not self.settings.deterministic:
+            self._backend.reset()
+            release_memory()
+        release_threads()
 
     def _start_wave(self) -> None:
         """Lets the held requests go if every open session has one, in order of opening."""
