@@ -32,17 +32,7 @@ def mistake(*arguments):
 
 def test_every_command_has_help():
     text = steelyard("--help").stdout
-    for command in [
-        "train",
-        "eval",
-        "show",
-        "play",
-        "validate",
-        "doctor",
-        "init",
-        "export",
-        "algorithms",
-    ]:
+    for command in app.registered_commands:
         assert command.name in text
         assert steelyard(command.name, "--help").stdout
 
@@ -95,7 +85,7 @@ def test_validate_names_what_is_wrong_with_a_task(tmp_path):
     result = steelyard("validate", task, "--json", code=1)
     (problem,) = json.loads(result.stdout)
     assert "reference solution does not pass the checks" in problem["problem"]
-    solved = task / "environment" / "clamp.py"
+    solved = task / "environment" / "workspace" / "clamp.py"
     checks.write_text(checks.read_text().replace('"expected": 6', '"expected": 5'))
     solved.write_text((task / "solution" / "files" / "clamp.py").read_text())
     (problem,) = json.loads(steelyard("validate", task, "--json", code=1).stdout)

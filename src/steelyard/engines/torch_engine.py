@@ -404,6 +404,7 @@ class TorchEngine:
         tokens, logp = draw(
             logits, torch.tensor(uniforms, dtype=torch.float64), self.settings.temperature
         )
+        done: list[tuple[_Request, bool]] = []
         for row, token, log_prob in zip(rows, tokens.tolist(), logp.tolist(), strict=True):
             request = self._active[row]
             row.tokens.append(token)
@@ -413,11 +414,12 @@ class TorchEngine:
             stopped = token in self._stop_ids
             if stopped or len(request.sampled) >= request.max_new_tokens:
                 del self._active[row]
-                _deliver(
-                    request.future,
-                    Sample(request.sampled, request.logp, request.version, stopped),
-                )
+                done.append((request, stopped))
+        # Counted first: who has the sample may read the counts.
         self._count(sampled=len(rows), steps=1, seconds=time.perf_counter() - started)
+        for request, stopped in done:
+            sample = Sample(request.sampled, request.logp, request.version, stopped)
+            _deliver(request.future, sample)
 
     def _count(
         self,
