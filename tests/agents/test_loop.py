@@ -1,5 +1,6 @@
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,20 @@ def test_time_runs_out(renderer):
         attempt(task, Slow(), renderer, frozenset({STOP}), SANDBOXES, AgentSettings())
     )
     assert played.stop_reason is StopReason.TIME_LIMIT
+
+
+def test_time_that_runs_out_during_a_command_leaves_a_whole_turn(renderer, encode):
+    import dataclasses
+
+    task = dataclasses.replace(TASK, agent_timeout_seconds=0.5)
+    began = time.monotonic()
+    played = play([call("run", command="sleep 2")], renderer, encode, task=task)
+    assert played.stop_reason is StopReason.TIME_LIMIT
+    (segment,) = played.trajectory.segments
+    (turn,) = played.trajectory.turns
+    assert turn.action == (turn.action[0], len(segment))
+    assert segment.n_action_tokens == turn.action[1] - turn.action[0]
+    assert time.monotonic() - began > 1.5, "the sandbox is not lent again before the command ends"
 
 
 def test_a_single_answer_is_the_same_loop_with_one_turn(renderer, encode):

@@ -54,6 +54,7 @@ def do(workspace, text):
             "one call",
         ),
         ("[" * 100_000, "one JSON object"),
+        ("1" * 5_000, "one JSON object"),
     ],
 )
 def test_a_malformed_call_is_an_error_that_says_why(text, words):

@@ -42,6 +42,7 @@ learning_rate = 1e-2
 every_steps = 2
 dev_samples = 1
 test_samples = 1
+baseline_samples = 1
 
 [checkpoint]
 every_steps = 1

@@ -33,6 +33,10 @@ def test_the_example_is_valid_and_its_tasks_are_found():
         ('[tasks]\ntrain="t"\n[algorithm]\nname="rloo"\nclip_low=0.1\n', "has no clip"),
         ('[tasks]\ntrain="t"\n[run]\nname="a/b"\n', "run.name"),
         ("[tasks\n", "not valid TOML"),
+        ('[tasks]\ntrain="t"\n[algorithm]\nname="sft"\n', "is imitation, which [warm_start] does"),
+        ('[tasks]\ntrain="t"\n[engine]\ntemperature=0\n', "all episodes of a group are the same"),
+        ('[tasks]\ntrain="t"\n[agent]\nmax_episode_tokens=9999\n', "exceeds engine.max_context"),
+        ('[tasks]\ntrain="t"\n[rl]\nmax_groups_per_step=2\n', "rl.max_groups_per_step: 2 is less"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_file_key_and_fix(tmp_path, text, sentence):

@@ -45,7 +45,8 @@ def test_a_run_records_what_it_did(finished):
     with RunReader(finished) as reader:
         summary = view(reader, "summary")
         assert summary["state"] == "finished"
-        for stage in ("base", "warm_start", "final"):
+        assert "warm_start" not in summary, "there was none"
+        for stage in ("base", "final"):
             assert summary[stage]["n"] == 4
             assert set(summary[stage]["by_kind"]) == {"k0", "k1"}
             assert (
@@ -60,8 +61,33 @@ def test_a_run_records_what_it_did(finished):
         assert {g.verdict for g in groups if g.used} == {"mixed"}
         used = next(g for g in groups if g.used)
         record = next(r for r in reader.episode_records(purpose="train") if r.group == used.id)
+        assert record.seed is not None
         fields = reader.token_fields(record.id, 0)
         assert set(fields) >= {"prox_logp", "advantage"}
+
+
+def test_a_warm_start_imitates_the_reference_solutions(folder):
+    tasks = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "tasks"
+    changes = [
+        f"tasks.demonstrations={tasks / 'demonstrations'}",
+        "warm_start.epochs=1",
+        "warm_start.learning_rate=1e-2",
+        "agent.max_turn_tokens=96",
+        "rl.steps=0",
+    ]
+    directory = run(folder.run_file("imitating"), changes=changes)
+    with RunReader(directory) as reader:
+        loss = [step.values["loss"] for step in reader.steps("warm_start")]
+        assert len(loss) == 8, "60 demonstrations in batches of 8"
+        assert loss[-1] < 0.8 * loss[0]
+        summary = view(reader, "summary")
+        assert summary["warm_start"]["n"] == summary["base"]["n"] == 4
+        assert not reader.groups()
+
+
+def test_a_run_continues_only_with_its_own_settings(finished):
+    with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
+        run(finished.parents[1] / "first.toml", changes=["rl.steps=9"], resume=True)
 
 
 def test_training_moves_the_weights_and_the_checkpoint_loads(finished, tiny_model):

@@ -125,7 +125,11 @@ class _Loop:
             content = answer_text(text, self._task.answer).encode()
             self.workspace.files[self._task.answer.path] = content
             return StopReason.SUBMITTED
-        call = await self._call(text)
+        try:
+            call = await self._call(text)
+        except BaseException:  # the time limit, or a failing sandbox: its tokens belong to a turn
+            self._record(action, text, ())
+            raise
         if call.name == "submit" and not call.error:
             self._record(action, text, (call,))
             return StopReason.SUBMITTED

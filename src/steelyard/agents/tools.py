@@ -72,7 +72,7 @@ def parse_call(text: str) -> Call:
         raise ToolError("one call per turn, got " + str(len(tagged)))
     try:
         value = json.loads(tagged[0] if tagged else text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # also an integer of more digits than Python reads
         raise ToolError('a turn is one JSON object: {"name": ..., "arguments": {...}}') from None
     if not isinstance(value, dict) or set(value) != {"name", "arguments"}:
         raise ToolError('a call has exactly the keys "name" and "arguments"')

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
-from steelyard.sandbox import Completed, Sandbox, SandboxPool
+from steelyard.sandbox import Completed, Sandbox, SandboxError, SandboxPool
 
 
 class Workspace:
@@ -19,6 +20,8 @@ class Workspace:
         self.given = tuple(sorted(files))
         self._sandboxes = sandboxes
         self._sandbox: Sandbox | None = None
+        self._closed = False
+        self._lock = threading.Lock()
 
     def run(self, argv: Sequence[str], *, timeout_seconds: float) -> Completed:
         """Runs a command among the files; afterwards `files` is what it left.
@@ -27,19 +30,28 @@ class Workspace:
             OSError: the agent left no room or no way for its own files (a full workspace).
             SandboxError: the sandbox could not start or died.
         """
-        if self._sandbox is None:
-            self._sandbox = self._sandboxes.take()
-        self._sandbox.put(self.files)
-        completed = self._sandbox.run(
-            argv,
-            timeout_seconds=timeout_seconds,
-            env={"PYTHONDONTWRITEBYTECODE": "1"},  # no clutter among the agent's files
-        )
-        self.files = self._sandbox.collect()
-        return completed
+        with self._lock:
+            if self._closed:
+                raise SandboxError("the episode has ended")
+            if self._sandbox is None:
+                self._sandbox = self._sandboxes.take()
+            self._sandbox.put(self.files)
+            completed = self._sandbox.run(
+                argv,
+                timeout_seconds=timeout_seconds,
+                env={"PYTHONDONTWRITEBYTECODE": "1"},  # no clutter among the agent's files
+            )
+            self.files = self._sandbox.collect()
+            return completed
 
     def close(self) -> None:
-        """Gives the sandbox back, which ends everything that still runs in it."""
-        if self._sandbox is not None:
-            self._sandboxes.give_back(self._sandbox)
-            self._sandbox = None
+        """Gives the sandbox back, which ends everything that still runs in it.
+
+        An episode whose time is up may leave a command running in another thread; this waits for
+        it, so that the next episode never shares the sandbox with it.
+        """
+        with self._lock:
+            self._closed = True
+            if self._sandbox is not None:
+                self._sandboxes.give_back(self._sandbox)
+                self._sandbox = None

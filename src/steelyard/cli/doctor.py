@@ -71,7 +71,8 @@ def _accelerator() -> str:
     import torch
 
     if torch.cuda.is_available():
-        return f"{torch.cuda.get_device_name()}; use --set engine.device=cuda learner.device=cuda"
+        use = "--set engine.device=cuda --set learner.device=cuda"
+        return f"{torch.cuda.get_device_name()}; to use it: {use}"
     return "none; training runs on the CPU"
 
 

@@ -87,7 +87,7 @@ class TrainPanel:
         self._started = self._phase_started = clock()
         self._phase = "starting"
         self._total: int | None = None
-        self._done = 0.0
+        self._done = self._done_before = 0.0
         self._steps: list[StepReport] = []
         self._evaluations: list[_Evaluation] = []
         self._note = ""
@@ -95,9 +95,10 @@ class TrainPanel:
         if live:
             self._live.start()
 
-    def phase(self, name: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None, done: float = 0.0) -> None:
         with self._lock:
-            self._phase, self._total, self._done = name, total, 0.0
+            self._phase, self._total, self._done = name, total, done
+            self._done_before = done
             self._phase_started = self._clock()
 
     def advance(self, done: float) -> None:
@@ -173,7 +174,8 @@ class TrainPanel:
         if self._total is None:
             line.add_row(self._phase, Text(duration(seconds), style=DIM))
             return line
-        left = seconds / self._done * (self._total - self._done) if self._done else None
+        now = self._done - self._done_before  # the pace is that of this stretch
+        left = seconds / now * (self._total - self._done) if now else None
         ahead = f"about {duration(left)} left" if left is not None else "measuring the pace"
         done = f"{self._done:.0f}" if self._done % 1 == 0 else f"{self._done:.1f}"
         line.add_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,8 +43,9 @@ def train(
         run(settings, listener, resume=resume)
     except KeyboardInterrupt:
         listener.close()
+        again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])
         print(
-            f"stopped; continue with: steelyard train {run_file} --resume\n"
+            f"stopped; continue with: steelyard train {run_file} {again} --resume\n"
             f"what was recorded is in {settings.path}"
         )
         raise

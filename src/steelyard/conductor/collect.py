@@ -96,6 +96,12 @@ class GroupSource:
         groups = [finished[i] for i in sorted(finished)]
         return Collected(groups, [group for group in groups if self._usable(group)])
 
+    def seeds(self, group: Group) -> list[int]:
+        """The seed of each episode of a group of this source."""
+        task = next(task for task in self._tasks if task.name == group.task)
+        size = self._settings.episodes_per_group
+        return [request.seed for request in group_requests(task, group.id, size, self._seed)]
+
     def _start(self) -> asyncio.Task[Group]:
         task = self._tasks[self._order.draw(self.draws)]
         requests = group_requests(

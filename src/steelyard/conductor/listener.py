@@ -53,8 +53,8 @@ class StepReport:
 class Listener(Protocol):
     """Hears of a run as it goes. Its methods return at once and never raise."""
 
-    def phase(self, name: str, total: int | None) -> None:
-        """A phase begins; `total` is how many units of work `advance` will count, if known."""
+    def phase(self, name: str, total: int | None, done: float = 0.0) -> None:
+        """A phase begins or goes on: `total` units of work, if known, of which `done` are done."""
 
     def advance(self, done: float) -> None:
         """So many more units of the phase are done; fractions count."""
@@ -77,7 +77,7 @@ class Listener(Protocol):
 class NullListener:
     """Hears everything and says nothing."""
 
-    def phase(self, name: str, total: int | None) -> None: ...
+    def phase(self, name: str, total: int | None, done: float = 0.0) -> None: ...
 
     def advance(self, done: float) -> None: ...
 
@@ -98,8 +98,10 @@ class LineListener:
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stdout
 
-    def phase(self, name: str, total: int | None) -> None:
-        self._say(f"phase {name}" + (f" ({total})" if total is not None else ""))
+    def phase(self, name: str, total: int | None, done: float = 0.0) -> None:
+        self._total = total
+        if not done:  # a phase that goes on after an evaluation is no news
+            self._say(f"phase {name}" + (f" ({total})" if total is not None else ""))
 
     def advance(self, done: float) -> None:
         """Says nothing: a log wants events, not progress."""

@@ -60,17 +60,19 @@ def _played(
 ) -> Played:
     renderer = ChatRenderer(loaded.tokenizer)
     sandboxes = SandboxPool()
-    finished = asyncio.run(
-        attempt(
-            task,
-            _Shown(policy, renderer, show),
-            renderer,
-            loaded.stop_ids,
-            sandboxes,
-            settings,
+    try:
+        finished = asyncio.run(
+            attempt(
+                task,
+                _Shown(policy, renderer, show),
+                renderer,
+                loaded.stop_ids,
+                sandboxes,
+                settings,
+            )
         )
-    )
-    sandboxes.close()
+    finally:
+        sandboxes.close()
     if finished.stop_reason is not StopReason.SUBMITTED:
         return Played(finished.stop_reason, None, None)
     grader = Grader()
@@ -107,5 +109,5 @@ class _Person:
     async def sample(self, token_ids: Sequence[int], *, max_new_tokens: int) -> Sample:
         text = await asyncio.to_thread(self._ask)
         ids = list(self._loaded.tokenizer(text, add_special_tokens=False).input_ids)
-        ids = [*ids[: max_new_tokens - 1], min(self._loaded.stop_ids)]
+        ids = [*ids[: max_new_tokens - 1], self._loaded.turn_end_id]
         return Sample(ids, [0.0] * len(ids), [-1] * len(ids), stopped=True)

@@ -24,7 +24,7 @@ from steelyard.episodes import (
 )
 from steelyard.grading import Grader
 from steelyard.models import ChatRenderer
-from steelyard.sandbox import SandboxError, SandboxPool
+from steelyard.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from steelyard.tasks import Task
 
 
@@ -124,14 +124,13 @@ class Rollouts:
                 self._sandboxes,
                 self._settings,
             )
-        except EngineError:
-            raise  # no episode can go on without the engine
+            episode = await self._graded(request, finished)
+        except (EngineError, SandboxUnavailable):
+            raise  # no episode can go on without the engine, or on such a machine
         except SandboxError as error:
             episode = _failed(request, Cause.SANDBOX_FAILURE, error)
         except Exception as error:  # one failed episode must not end the run; it is counted
             episode = _failed(request, Cause.INFRASTRUCTURE_FAILURE, error)
-        else:
-            episode = await self._graded(request, finished)
         finally:
             session.close()
         on_done(episode)
@@ -181,6 +180,9 @@ def _failed(request: Request, cause: Cause, error: Exception) -> Episode:
 
 async def _gather(jobs: Sequence[Coroutine[Any, Any, Episode]]) -> list[Episode]:
     """All results in order; the first error, or a cancellation, ends the others first."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(job) for job in jobs]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]

@@ -29,7 +29,7 @@ class RunSection(_Section):
 
     name: str = Field("run", pattern=r"^[A-Za-z0-9._-]+$", description="folder under `directory`")
     directory: Path = Field(Path("runs"), description="where runs lie")
-    seed: int = Field(0, ge=0, description="seeds sampling, task order and adapters")
+    seed: int = Field(0, ge=0, description="seeds sampling and task order")
     deterministic: bool = Field(
         False, description="bit-for-bit repeatable: lockstep turns, float32, fixed threads"
     )
@@ -198,12 +198,40 @@ def read_run_file(path: Path, changes: Sequence[str] = ()) -> RunSettings:
     _absolute_tasks(table, path.resolve().parent)
     try:
         settings = RunSettings(**table)
-        settings.algorithm.build(settings.agent.max_episode_tokens)
+        _require_trainable(settings)
     except ValidationError as error:
         raise ValueError(f"{path}: {_sentence(error)}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return _made_deterministic(settings) if settings.run.deterministic else settings
+
+
+def _require_trainable(settings: RunSettings) -> None:
+    """Refuses what would only fail at the first update.
+
+    Raises:
+        ValueError: names the keys that contradict each other.
+    """
+    row = settings.algorithm.build(settings.agent.max_episode_tokens)
+    if row.credit is None:
+        raise ValueError(
+            f"algorithm.name: {row.name!r} is imitation, which [warm_start] does; name an "
+            "algorithm that learns from rewards"
+        )
+    if settings.engine.temperature <= 0:
+        raise ValueError(
+            "engine.temperature: 0 is greedy, so all episodes of a group are the same; use 1.0"
+        )
+    if settings.agent.max_episode_tokens > settings.engine.max_context_tokens:
+        raise ValueError(
+            f"agent.max_episode_tokens: {settings.agent.max_episode_tokens} exceeds "
+            f"engine.max_context_tokens = {settings.engine.max_context_tokens}; raise the latter"
+        )
+    if settings.rl.sampled_groups_limit < settings.rl.groups_per_step:
+        raise ValueError(
+            f"rl.max_groups_per_step: {settings.rl.max_groups_per_step} is less than "
+            f"rl.groups_per_step = {settings.rl.groups_per_step}; raise it"
+        )
 
 
 def as_table(settings: RunSettings) -> dict[str, Any]:

@@ -77,18 +77,26 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
         if store is not None:
             store.add_evaluation("eval", BASE_STEP, "test", episodes, seconds=seconds)
             store.finish("finished")
-    finally:
+    except BaseException as error:
         if store is not None:
-            store.close()
+            stopped = isinstance(error, KeyboardInterrupt)
+            store.finish("interrupted" if stopped else "failed", str(error))
+        raise
     return _result(plan, episodes, seconds)
 
 
 def model_of(spec: str) -> str:
     """`spec`, or the latest checkpoint where it names a run directory."""
     path = Path(spec)
-    if path.is_dir() and not (path / "config.json").is_file():
-        return str(checkpoint_of(path))
-    return spec
+    if not path.is_dir() or (path / "config.json").is_file():
+        return spec
+    checkpoint = checkpoint_of(path)
+    if (checkpoint / "adapter_config.json").is_file():
+        raise ValueError(
+            f"model {spec!r}: {checkpoint} holds a LoRA adapter; merge it first: steelyard export "
+            f"{spec} merged, then --model merged"
+        )
+    return str(checkpoint)
 
 
 def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:

@@ -14,9 +14,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
 from steelyard.conductor.collect import Collected, GroupSource
@@ -37,6 +37,7 @@ from steelyard.store import (
     RunNotFound,
     RunReader,
     RunStore,
+    UnknownSchema,
 )
 from steelyard.tasks import Task
 
@@ -76,12 +77,41 @@ def train(settings: RunSettings, listener: Listener, *, resume: bool = False) ->
 def _open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> RunStore:
     if resume:
         try:
+            _require_same_settings(settings)
             return RunStore.open(settings.path)
         except RunNotFound:
             if not RunDirectory(settings.path).database.exists():
                 raise
             # Killed before its record began: there is nothing to continue and nothing to lose.
     return RunStore.start(settings.path, as_table(settings), model=model.name)
+
+
+def _require_same_settings(settings: RunSettings) -> None:
+    """A run continues as it began, or its record would describe another one.
+
+    Raises:
+        ValueError: names the first key that differs.
+    """
+    try:
+        with RunReader(settings.path) as reader:
+            recorded, given = _flat(reader.config()), _flat(as_table(settings))
+    except (RunNotFound, UnknownSchema):
+        return  # nothing was recorded, or opening the store says what is wrong
+    for key in sorted(recorded.keys() | given.keys()):
+        if recorded.get(key) != given.get(key):
+            raise ValueError(
+                f"{settings.path}: the run was started with {key} = {recorded.get(key)!r}, now it "
+                f"is {given.get(key)!r}; resume with the same settings or start another run.name"
+            )
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= (
+            _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        )
+    return flat
 
 
 class RunTasks:
@@ -130,22 +160,24 @@ class _Run:
 
     async def run(self) -> None:
         """Everything, in order; what an earlier process already did is not done again."""
-        self._learner = await self._on_learner_thread(
-            lambda: Learner(self._model, self._settings.learner)
-        )
-        self._workshop = Workshop(
-            self._model,
-            agent=self._settings.agent,
-            engine=self._settings.engine,
-            sandbox=self._settings.sandbox,
-        )
+        workshop: Workshop | None = None
         try:
+            self._learner = await self._on_learner_thread(
+                lambda: Learner(self._model, self._settings.learner)
+            )
+            workshop = self._workshop = Workshop(
+                self._model,
+                agent=self._settings.agent,
+                engine=self._settings.engine,
+                sandbox=self._settings.sandbox,
+            )
             for note in (self._model.note, self._learner.note):
                 if note:
                     self._note(note)
             step = last_checkpoint(self._store.directory)
             if step is None:
                 self._store.truncate_after(BASE_STEP)
+                remove_after(self._store.directory, BASE_STEP)
                 await self._evaluate("base", BASE_STEP, "test", self._tasks.test)
                 await self._warm_start()
                 step = WARM_START_STEP
@@ -154,8 +186,10 @@ class _Run:
                 await self._restore(step)
             await self._reinforce(step)
         finally:
-            self._workshop.close()
-            self._learner_thread.shutdown(wait=False, cancel_futures=True)
+            if workshop is not None:
+                workshop.close()
+            # A checkpoint that is being written ends before the run's lock is given up.
+            self._learner_thread.shutdown(wait=True, cancel_futures=True)
 
     async def _warm_start(self) -> None:
         section = self._settings.warm_start
@@ -172,6 +206,8 @@ class _Run:
 
         def on_batch(number: int, metrics: StepMetrics) -> None:
             self._listener.advance(1)
+            if metrics.skipped:
+                self._note(f"warm start batch {number} moved nothing: {metrics.skipped}")
             self._store.add_metrics(
                 number,
                 "warm_start",
@@ -199,7 +235,8 @@ class _Run:
 
     async def _reinforce(self, done: int) -> None:
         """The RL steps after `done`, with the evaluations around them."""
-        await self._evaluate("warm_start", WARM_START_STEP, "test", self._tasks.test, done)
+        if self._settings.warm_start is not None:
+            await self._evaluate("warm_start", WARM_START_STEP, "test", self._tasks.test, done)
         await self._evaluate("step-0", WARM_START_STEP, "dev", self._tasks.dev, done)
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
@@ -207,9 +244,7 @@ class _Run:
         source = GroupSource(
             self._workshop.rollouts, self._tasks.train, rl, self._settings.run.seed, draws
         )
-        self._listener.phase("reinforcement learning", rl.steps)
-        if done:
-            self._listener.advance(done)
+        self._listener.phase("reinforcement learning", rl.steps, done)
         for step in range(done + 1, rl.steps + 1):
             await self._step(step, source)
             await self._after_step(step)
@@ -232,12 +267,16 @@ class _Run:
         sampled = self._workshop.engine.stats.sampled_tokens - before.sampled_tokens
         busy = self._workshop.engine.stats.busy_seconds - before.busy_seconds
         for group in collected.groups:
-            self._store.add_group(step, group, "train", group in collected.used)
+            self._store.add_group(
+                step, group, "train", group in collected.used, seeds=source.seeds(group)
+            )
         _require_some_score(collected)
         release_memory()  # what the engine freed, before the learner takes its share
         began = time.monotonic()
         result = await self._on_learner_thread(lambda: self._update(step, collected))
         if result is not None:
+            if result.metrics.skipped:
+                self._note(f"step {step} moved nothing: {result.metrics.skipped}")
             self._record_tokens(result)
             self._agreement_is_checked = True
             await self._publish()
@@ -273,10 +312,9 @@ class _Run:
     async def _after_step(self, step: int) -> None:
         rl, every = self._settings.rl, self._settings.evaluation.every_steps
         last = step == rl.steps
-        if every and (step % every == 0 or last):
+        if every and self._tasks.dev and (step % every == 0 or last):
             await self._evaluate(f"step-{step}", step, "dev", self._tasks.dev)
-            self._listener.phase("reinforcement learning", rl.steps)
-            self._listener.advance(step)
+            self._listener.phase("reinforcement learning", rl.steps, step)
         # After the evaluation, so that a checkpoint means that all of its step is recorded.
         if last or step % self._settings.checkpoint.every_steps == 0:
             await self._checkpoint(step)

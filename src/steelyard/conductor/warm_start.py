@@ -24,9 +24,10 @@ async def demonstrations(
     """The tasks' reference solutions, played through the turn loop.
 
     Raises:
-        ValueError: a task without a reference, or whose demonstration does not fit the limits.
+        ValueError: a task without a reference, or whose demonstration does not fit the limits or
+            does not reach the reference.
     """
-    stop_id = min(workshop.model.stop_ids)
+    stop_id = workshop.model.turn_end_id
     trajectories: list[Trajectory] = []
     for task in tasks:
         played = await demonstrate(
@@ -42,6 +43,11 @@ async def demonstrations(
             raise ValueError(
                 f"task {task.name!r}: its demonstration ends as {played.stop_reason.value}; raise "
                 "agent.max_turns, agent.max_turn_tokens or agent.max_episode_tokens"
+            )
+        if dict(played.files) != {**task.files, **(task.solution or {})}:
+            raise ValueError(
+                f"task {task.name!r}: its demonstration does not reach the reference solution; "
+                "check solution/files for what line edits cannot express"
             )
         trajectories.append(played.trajectory)
     return trajectories

@@ -48,6 +48,12 @@ class LoadedModel:
     stop_ids: frozenset[int]
     note: str = ""
 
+    @property
+    def turn_end_id(self) -> int:
+        """The stop token that the model's own template ends a turn with."""
+        eos = getattr(self.tokenizer, "eos_token_id", None)
+        return int(eos) if eos in self.stop_ids else min(self.stop_ids)
+
 
 def cache_directory() -> Path:
     """Where converted models are kept."""

@@ -80,7 +80,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             ratio="token",
             limit=ClipMin(0.2, 0.28),
             aggregate=Aggregate("token_mean"),
-            source="Yu et al. 2025 (DAPO), §3; dynamic sampling is the run file's [sampling]",
+            source="Yu et al. 2025 (DAPO), §3; with rl.dynamic_sampling",
         ),
     )
 }
