@@ -35,7 +35,7 @@ def steelyard_step() -> Callable[[], tuple[float, int]]:
     from steelyard.engines import EngineSettings, TorchEngine
     from steelyard.episodes import Episode, Group, Scored, Segment, StopReason, Trajectory
     from steelyard.learner import Learner, LearnerSettings
-    from steelyard.models import EMBEDDED, ChatRenderer, Message, resolve
+    from steelyard.models import EMBEDDED, ChatRenderer, Message, release_threads, resolve
     from steelyard.objective import algorithm
 
     model = resolve(EMBEDDED)
@@ -46,7 +46,7 @@ def steelyard_step() -> Callable[[], tuple[float, int]]:
     steps = 0
 
     async def episode(group: int, i: int) -> Episode:
-        session = engine.open(hash((steps, group, i)))
+        session = engine.open((steps * len(PROMPTS) + group) * GROUP_SIZE + i)
         sample = await session.sample(prompts[group], max_new_tokens=MAX_NEW_TOKENS)
         session.close()
         segment = Segment()
@@ -77,6 +77,7 @@ def steelyard_step() -> Callable[[], tuple[float, int]]:
             for g in range(len(PROMPTS))
         ]
         update(groups, learner, algorithm("dapo"), learning_rate=1e-6, temperature=1.0)
+        release_threads()  # as a run does when the engine is next
         steps += 1
         engine.load(learner.weights(), steps)
         tokens = sum(e.trajectory.n_action_tokens for e in episodes)
@@ -91,7 +92,7 @@ def trl_step() -> Callable[[], tuple[float, int]]:
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from steelyard.models import EMBEDDED, resolve
+    from steelyard.models import EMBEDDED, release_threads, resolve
 
     model = resolve(EMBEDDED)
     tokens = 0
@@ -142,6 +143,7 @@ def trl_step() -> Callable[[], tuple[float, int]]:
 
     def step() -> tuple[float, int]:
         trainer.train()
+        release_threads()  # this thread's idle workers would slow the other side down
         return stop.seconds, tokens
 
     return step
