@@ -22,7 +22,7 @@ def validate(
     from steelyard.conductor import validate_tasks
     from steelyard.tasks import load_tasks
 
-    loaded = load_tasks(tasks, reward=reward) if reward else load_tasks(tasks)
+    loaded = load_tasks(tasks, reward=reward)
     with Progress(transient=True, disable=as_json) as progress:
         bar = progress.add_task("grading", total=len(loaded))
         results = validate_tasks(loaded, on_done=lambda: progress.advance(bar))

@@ -47,7 +47,7 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
         ValueError: the tasks or the model are at fault, or `out` already holds a run.
     """
     check_available()
-    tasks = load_tasks(plan.tasks, reward=plan.reward) if plan.reward else load_tasks(plan.tasks)
+    tasks = load_tasks(plan.tasks, reward=plan.reward)
     tasks = tasks[: plan.limit]
     listener.phase("loading the model", None)
     model = resolve(model_of(plan.model))

@@ -59,7 +59,7 @@ def tasks_of_split(spec: str, split: str, reward: str | None) -> list[Task]:
     A collection that names splits gives only those of this one, so that one JSONL file can serve
     train, dev and test.
     """
-    tasks = load_tasks(spec, reward=reward) if reward else load_tasks(spec)
+    tasks = load_tasks(spec, reward=reward)
     named: Sequence[Task] = [task for task in tasks if task.split]
     if not named or (Path(spec).is_dir() and {task.split for task in tasks} == {tasks[0].split}):
         return tasks

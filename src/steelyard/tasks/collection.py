@@ -15,9 +15,7 @@ from steelyard.tasks.task import Task
 HUMANEVAL = "humaneval"
 
 
-def load_tasks(
-    spec: str | Path, split: str | None = None, reward: str = DEFAULT_REWARD
-) -> list[Task]:
+def load_tasks(spec: str | Path, split: str | None = None, reward: str | None = None) -> list[Task]:
     """The tasks of `spec` in a fixed order, all or those of one split.
 
     `spec` is a Harbor task directory, a folder that holds such directories at any depth, a JSONL
@@ -25,7 +23,7 @@ def load_tasks(
     metadata names no split belongs to the split that its parent folder is named after. ValueError
     where nothing is found, where two tasks share a name, and for every malformed task.
     """
-    tasks = _load(spec, reward)
+    tasks = _load(spec, reward or DEFAULT_REWARD)
     _refuse_duplicates(tasks, spec)
     if split is None:
         return tasks
