@@ -54,7 +54,7 @@ class RunFolder:
 
     def __init__(self, path: Path, model: Path) -> None:
         self.path = path
-        self._model = model
+        self.model = model
         lines = [
             {
                 "prompt": f"Say {split} {i}.",
@@ -74,8 +74,27 @@ class RunFolder:
 
     def run_file(self, name: str) -> Path:
         path = self.path / f"{name}.toml"
-        path.write_text(RUN_FILE.format(name=name, directory=self.path / "runs", model=self._model))
+        path.write_text(RUN_FILE.format(name=name, directory=self.path / "runs", model=self.model))
         return path
+
+
+@pytest.fixture(scope="session")
+def other_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the same family with other weights."""
+    import shutil
+
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    directory = tmp_path_factory.mktemp("other") / "model"
+    shutil.copytree(tiny_model, directory)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
+    draw = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * parameter.std() * torch.randn(parameter.shape, generator=draw)
+    model.save_pretrained(directory)
+    return directory
 
 
 @pytest.fixture

@@ -30,7 +30,10 @@ def test_the_example_is_valid_and_its_tasks_are_found():
         ('[tasks]\ntrain="t"\n[rl]\nsteps="many"\n', "got 'many'"),
         ('[tasks]\ntrain="t"\n[rl]\nepisodes_per_group=1\n', "greater than or equal to 2"),
         ('[tasks]\ntrain="t"\n[algorithm]\nname="grpoo"\n', "'grpoo' is not known; choose one of"),
-        ('[tasks]\ntrain="t"\n[algorithm]\nname="rloo"\nclip_low=0.1\n', "has no clip"),
+        (
+            '[tasks]\ntrain="t"\n[algorithm]\nname="rloo"\nclip_low=0.1\n',
+            "algorithm.clip_low: unknown key",
+        ),
         ('[tasks]\ntrain="t"\n[run]\nname="a/b"\n', "run.name"),
         ("[tasks\n", "not valid TOML"),
         ('[tasks]\ntrain="t"\n[algorithm]\nname="sft"\n', "is imitation, which [warm_start] does"),

@@ -63,7 +63,7 @@ def test_supervised_steps_learn(tiny_llama: LoadedModel, settings: LearnerSettin
 
 
 def first_logp(model: LoadedModel, settings: LearnerSettings, batch: Batch) -> Tensor:
-    return Learner(model, settings).score(batch).mean()
+    return Learner(model, settings).score(batch).logp_T.mean()
 
 
 def test_the_gradient_is_that_of_the_loss(tiny_llama: LoadedModel):
@@ -87,7 +87,7 @@ def test_the_gradient_is_that_of_the_loss(tiny_llama: LoadedModel):
     parameters = dict(probe._model.named_parameters())
 
     def loss() -> float:
-        return float((weight_T.double() * -probe.score(batch).double()).sum())
+        return float((weight_T.double() * -probe.score(batch).logp_T.double()).sum())
 
     checked = 0
     for name in (
@@ -121,7 +121,8 @@ def test_how_a_batch_is_cut_changes_nothing(tiny_llama: LoadedModel, max_bin_tok
     assert b.loss == pytest.approx(a.loss, abs=1e-6)
     assert b.grad_norm == pytest.approx(a.grad_norm, rel=1e-5)
     assert b.entropy_mean == pytest.approx(a.entropy_mean, rel=1e-5)
-    torch.testing.assert_close(cut.score(batch), whole.score(batch), atol=2e-3, rtol=1e-3)
+    cut_T, whole_T = (learner.score(batch).logp_T for learner in (cut, whole))
+    torch.testing.assert_close(cut_T, whole_T, atol=2e-3, rtol=1e-3)
 
 
 def test_bfloat16_gradients_add_up_over_bins(tiny_llama: LoadedModel):
@@ -137,7 +138,7 @@ def test_bfloat16_gradients_add_up_over_bins(tiny_llama: LoadedModel):
 def test_the_loss_sees_each_token_once_with_its_own_index(tiny_llama: LoadedModel):
     batch = branching_batch(n=4)
     learner = Learner(tiny_llama, EXACT)
-    scored = learner.score(batch)
+    scored = learner.score(batch).logp_T
     seen: list[int] = []
 
     def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
@@ -196,7 +197,8 @@ def test_clipping_reports_the_norm_before_it(tiny_llama: LoadedModel):
         metrics = _step(learner, batch)
         norms.append(metrics.grad_norm)
         # AdamW's move hides the gradient's size; its first moment, (1 − β₁) · gradient, shows it.
-        moments = [s["exp_avg"] for s in learner._optimiser.state.values()]
+        state = learner._trained.optimiser_tensors()
+        moments = [v for k, v in state.items() if k.startswith("exp_avg:")]
         used = float(torch.nn.utils.get_total_norm(moments)) / (1 - EXACT.adam_beta1)
         assert used == pytest.approx(min(limit, metrics.grad_norm), rel=1e-4)
     assert norms[0] == norms[1] > 0.5
@@ -206,7 +208,7 @@ def test_temperature_is_that_of_the_sampler(tiny_llama: LoadedModel):
     batch = branching_batch(n=2)
     learner = Learner(tiny_llama, EXACT)
     model = AutoModelForCausalLM.from_pretrained(tiny_llama.path, dtype=torch.float32)
-    got = learner.score(batch, temperature=0.5)
+    got = learner.score(batch, temperature=0.5).logp_T
     for segment, ids in enumerate(batch.token_ids):
         with torch.no_grad():
             logp = (model(torch.from_numpy(ids)[None]).logits[0] / 0.5).log_softmax(-1)
@@ -257,8 +259,7 @@ def test_saved_and_loaded_goes_on_to_the_same_bits(tiny_llama, tmp_path, setting
             _step(x, batch, _credit(batch))
     assert _same(_copy(learner), _copy(resumed))
     # The masters too: bf16 copies could hide a difference.
-    for name, trained in learner._trained.items():
-        assert torch.equal(trained.master, resumed._trained[name].master)
+    assert _same(learner._trained.masters(), resumed._trained.masters())
 
 
 @pytest.mark.parametrize("settings", [EXACT, LearnerSettings()], ids=["f32", "bf16"])
@@ -303,7 +304,7 @@ def test_merged_adapters_equal_peft_s_own_merge(tiny_llama: LoadedModel, tmp_pat
     merged = _copy(learner)
     assert not _same(base, merged)
     assert torch.equal(base["model.embed_tokens.weight"], merged["model.embed_tokens.weight"])
-    scored = learner.score(batch)
+    scored = learner.score(batch).logp_T
 
     learner.save_checkpoint(tmp_path / "adapter")
     reference = PeftModel.from_pretrained(
@@ -315,15 +316,16 @@ def test_merged_adapters_equal_peft_s_own_merge(tiny_llama: LoadedModel, tmp_pat
 
     learner.export(tmp_path / "exported")
     exported = LoadedModel("x", tmp_path / "exported", None, None, frozenset())
-    torch.testing.assert_close(Learner(exported, EXACT).score(batch), scored, atol=1e-4, rtol=1e-4)
+    read_T = Learner(exported, EXACT).score(batch).logp_T
+    torch.testing.assert_close(read_T, scored, atol=1e-4, rtol=1e-4)
     # Merging for the engine must leave the trained adapters as they were.
     assert _same(_copy(learner), merged)
-    torch.testing.assert_close(learner.score(batch), scored, atol=0, rtol=0)
+    torch.testing.assert_close(learner.score(batch).logp_T, scored, atol=0, rtol=0)
 
 
 def test_lora_trains_float32_adapters_beside_a_bfloat16_base(tiny_llama, tmp_path):
     learner = Learner(tiny_llama, LORA.model_copy(update={"dtype": "bfloat16"}))
-    assert {t.master.dtype for t in learner._trained.values()} == {torch.float32}
+    assert {m.dtype for m in learner._trained.masters().values()} == {torch.float32}
     assert learner._model.get_input_embeddings().weight.dtype == torch.bfloat16
     batch = branching_batch()
     first = _step(learner, batch)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_models import batch_of, branching_batch, llama_config, save_model
+from tiny_models import batch_of, bins_of, branching_batch, llama_config, save_model
 
 from steelyard.learner.attention import NAME, TreeMask
 from steelyard.learner.forward import BinForward
@@ -78,8 +78,8 @@ def _logp_and_gradients(
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     forward.model.zero_grad()
     logp_T = torch.zeros(len(batch))
-    for bin_ in forward.pack(batch, None, max_bin_tokens):
-        bin_logp_T, _ = forward(bin_)
+    for bin_ in bins_of(forward, batch, max_bin_tokens):
+        bin_logp_T, _ = forward.logprobs(forward.run(bin_), bin_)
         logp_T[bin_.index_T] = bin_logp_T.detach()
         (bin_logp_T * (0.3 + bin_.index_T % 5)).sum().backward()
     return logp_T, [p.grad.clone() for p in forward.model.parameters() if p.grad is not None]
@@ -126,7 +126,7 @@ def test_unpacked_equals_transformers_own_logits(forwards, tiny_llama):
 def test_trees_of_many_tiles_equal_unpacked(forwards):
     packed, plain = forwards
     batch = branching_batch(n=14, prompt=120, action=150, groups=3)
-    (bin_,) = packed.pack(batch, None, 10**6)
+    (bin_,) = bins_of(packed, batch, 10**6)
     assert len(bin_) > 1000
     assert len(TreeMask.of(bin_, torch.float32, torch.device("cpu")).tiles) > 7
     got_logp, got = _logp_and_gradients(packed, batch, 10**6)
@@ -227,7 +227,7 @@ def test_a_sliding_window_sends_longer_segments_alone(tmp_path):
     forward = BinForward(load_weights(loaded, torch.float32), share_prefixes=True)
     assert forward.longest_shared == 20
     batch = branching_batch(n=4, prompt=8, action=20)
-    bins = forward.pack(batch, None, 1000)
+    bins = bins_of(forward, batch, 1000)
     assert any(not b.is_chain for b in bins)
     assert sum(b.is_chain for b in bins) > 2
     reference = load_weights(loaded, torch.float32)

@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from steelyard.episodes import Segment, Trajectory
 from steelyard.learner.batch import Batch
+from steelyard.learner.forward import BinForward
+from steelyard.learner.packing import Bin, pack
 from steelyard.models.loading import LoadedModel
 
 VOCABULARY = 97
@@ -65,3 +67,13 @@ def branching_batch(
             length = int(draw.integers(1, action + 1))
             sequences.append((system + own, draw.integers(0, 3, length).tolist()))
     return batch_of(sequences, seed)
+
+
+def bins_of(forward: BinForward, batch: Batch, max_bin_tokens: int) -> list[Bin]:
+    """The bins that a learner would run through `forward`."""
+    return pack(
+        batch,
+        max_bin_tokens=max_bin_tokens,
+        share_prefixes=forward.share_prefixes,
+        longest_shared=forward.longest_shared,
+    )

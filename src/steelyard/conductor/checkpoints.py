@@ -47,6 +47,20 @@ def checkpoint_of(source: Path) -> Path:
     )
 
 
+def model_of(spec: str) -> str:
+    """`spec`, or the latest checkpoint where it names a run directory."""
+    path = Path(spec)
+    if not path.is_dir() or (path / "config.json").is_file():
+        return spec
+    checkpoint = checkpoint_of(path)
+    if (checkpoint / "adapter_config.json").is_file():
+        raise ValueError(
+            f"model {spec!r}: {checkpoint} holds a LoRA adapter; merge it first: steelyard export "
+            f"{spec} merged, then name merged"
+        )
+    return str(checkpoint)
+
+
 def _remove(checkpoint: Path) -> None:
     # Renamed first: a killed deletion must not leave half a checkpoint under a whole one's name.
     doomed = checkpoint.with_name(f".deleting-{checkpoint.name}")

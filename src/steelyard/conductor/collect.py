@@ -25,8 +25,8 @@ class Collected:
 class GroupSource:
     """Draws tasks and runs their groups; `draws` counts the groups drawn since RL began.
 
-    The n-th group has the same task and seeds in every run of the same seed, so the count is all
-    that a resumed run needs to know.
+    With `dynamic` only mixed groups are used. The n-th group has the same task and seeds in every
+    run of the same seed, so the count is all that a resumed run needs to know.
     """
 
     def __init__(
@@ -35,6 +35,8 @@ class GroupSource:
         tasks: Sequence[Task],
         settings: RLSection,
         seed: int,
+        *,
+        dynamic: bool,
         draws: int = 0,
     ) -> None:
         self._rollouts = rollouts
@@ -42,6 +44,7 @@ class GroupSource:
         self._settings = settings
         self._seed = seed
         self._order = TaskOrder([task.kind for task in tasks], seed)
+        self._dynamic = dynamic
         self.draws = draws
 
     async def collect(self, step: int, on_progress: Callable[[float], None]) -> Collected:
@@ -111,6 +114,6 @@ class GroupSource:
         return asyncio.create_task(self._rollouts.group(requests))
 
     def _usable(self, group: Group) -> bool:
-        if self._settings.dynamic_sampling:
+        if self._dynamic:
             return group.verdict is GroupVerdict.MIXED
         return group.verdict is not GroupVerdict.UNSCORED

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from steelyard.agents import AgentSettings, Policy, attempt
-from steelyard.conductor.standalone import model_of
+from steelyard.conductor.checkpoints import model_of
 from steelyard.engines import EngineSettings, Sample, TorchEngine
 from steelyard.episodes import Outcome, StopReason
 from steelyard.grading import Grader

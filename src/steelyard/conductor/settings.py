@@ -13,10 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from steelyard.agents import AgentSettings
+from steelyard.conductor.algorithm_section import AlgorithmSection
 from steelyard.engines import EngineSettings
 from steelyard.learner import LearnerSettings
 from steelyard.models import EMBEDDED
-from steelyard.objective import Aggregate, Algorithm, ClipMin, algorithm
+from steelyard.objective import Algorithm, GroupComparison
 from steelyard.sandbox import SandboxSettings
 
 
@@ -77,11 +78,20 @@ class RLSection(_Section):
     learning_rate: PositiveFloat = 5e-5
     warmup_steps: int = Field(0, ge=0)
     final_learning_rate_fraction: float = Field(1.0, ge=0, le=1, description="linear decay to")
-    dynamic_sampling: bool = Field(
-        True, description="learn only from mixed groups; sample more until the batch is full"
+    dynamic_sampling: bool | None = Field(
+        None,
+        description="learn only from mixed groups; sample more until the batch is full; default: "
+        "if the algorithm compares groups",
     )
     max_groups_per_step: PositiveInt | None = Field(
         None, description="bound on groups sampled for one update; default twice groups_per_step"
+    )
+    epochs: PositiveInt = Field(1, description="passes over a batch")
+    minibatches: PositiveInt = Field(1, description="optimiser steps a pass, on whole groups each")
+    overlong_buffer_tokens: PositiveInt | None = Field(
+        None,
+        description="the reward falls by up to 1 over the last so many tokens before "
+        "agent.max_episode_tokens (DAPO)",
     )
     staleness: Literal[0] = Field(0, description="policy versions a sample may lag; 0 is on-policy")
 
@@ -90,29 +100,16 @@ class RLSection(_Section):
         return self.max_groups_per_step or 2 * self.groups_per_step
 
 
-class AlgorithmSection(_Section):
-    """`[algorithm]`: a row of the table (`steelyard algorithms`), and axes changed in it."""
+class ReferenceSection(_Section):
+    """`[reference]`: the fixed anchor of the KL penalty."""
 
-    name: str = "dapo"
-    clip_low: float | None = None
-    clip_high: float | None = None
-    aggregate: Literal["token_mean", "sequence_mean", "constant"] | None = None
+    path: str | None = Field(None, description="a model; default: the policy as RL begins")
 
-    def build(self, max_episode_tokens: int) -> Algorithm:
-        """The algorithm that this section names."""
-        row = algorithm(self.name)
-        changes: dict[str, Any] = {}
-        if self.clip_low is not None or self.clip_high is not None:
-            if row.limit is None:
-                raise ValueError(f"algorithm: {self.name!r} has no clip; drop clip_low, clip_high")
-            changes["limit"] = ClipMin(
-                row.limit.low if self.clip_low is None else self.clip_low,
-                row.limit.high if self.clip_high is None else self.clip_high,
-            )
-        kind = self.aggregate or row.aggregate.kind
-        length = max_episode_tokens if kind == "constant" else None
-        changes["aggregate"] = Aggregate(kind, length)
-        return algorithm(self.name, **changes)
+
+class TeacherSection(_Section):
+    """`[teacher]`: who is distilled from; it must share the policy's vocabulary."""
+
+    path: str = Field(description="Hugging Face directory, hub id, .gguf file, or a run")
 
 
 class EvaluationSection(_Section):
@@ -154,6 +151,8 @@ class RunSettings(BaseSettings):
     warm_start: WarmStartSection | None = None
     rl: RLSection = RLSection()
     algorithm: AlgorithmSection = AlgorithmSection()
+    reference: ReferenceSection = ReferenceSection()
+    teacher: TeacherSection | None = None
     agent: AgentSettings = AgentSettings()
     engine: EngineSettings = EngineSettings()
     learner: LearnerSettings = LearnerSettings()
@@ -177,6 +176,18 @@ class RunSettings(BaseSettings):
     def path(self) -> Path:
         """The run directory."""
         return self.run.directory / self.run.name
+
+    @property
+    def built_algorithm(self) -> Algorithm:
+        """The algorithm with every axis resolved."""
+        return self.algorithm.build(self.agent.max_episode_tokens)
+
+    @property
+    def samples_dynamically(self) -> bool:
+        """Whether only mixed groups are learned from."""
+        if self.rl.dynamic_sampling is not None:
+            return self.rl.dynamic_sampling
+        return isinstance(self.built_algorithm.credit, GroupComparison)
 
 
 def read_run_file(path: Path, changes: Sequence[str] = ()) -> RunSettings:
@@ -212,11 +223,25 @@ def _require_trainable(settings: RunSettings) -> None:
     Raises:
         ValueError: names the keys that contradict each other.
     """
-    row = settings.algorithm.build(settings.agent.max_episode_tokens)
-    if row.credit is None:
+    row = settings.built_algorithm
+    if row.imitates:
         raise ValueError(
             f"algorithm.name: {row.name!r} is imitation, which [warm_start] does; name an "
-            "algorithm that learns from rewards"
+            "algorithm that learns from its own episodes"
+        )
+    if row.needs_teacher and settings.teacher is None:
+        raise ValueError(
+            f"algorithm.name: {row.name!r} learns from a teacher; name it in teacher.path"
+        )
+    row.require_correction(
+        staleness=settings.rl.staleness,
+        updates_per_batch=settings.rl.epochs * settings.rl.minibatches,
+    )
+    buffer = settings.rl.overlong_buffer_tokens
+    if buffer is not None and buffer > settings.agent.max_episode_tokens:
+        raise ValueError(
+            f"rl.overlong_buffer_tokens: {buffer} exceeds agent.max_episode_tokens = "
+            f"{settings.agent.max_episode_tokens}; lower it"
         )
     if settings.engine.temperature <= 0:
         raise ValueError(
@@ -296,6 +321,8 @@ def _sentence(error: ValidationError) -> str:
         return f"{where}: unknown key; {hint}"
     if first["type"] == "missing":
         return f"{where}: this key is required"
+    if first["type"] == "value_error":
+        return str(first["msg"]).removeprefix("Value error, ")
     return f"{where}: {first['msg']}, got {first['input']!r}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.agents import AgentSettings
-from steelyard.conductor.checkpoints import checkpoint_of
+from steelyard.conductor.checkpoints import model_of
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.listener import Listener
 from steelyard.conductor.workshop import Workshop
@@ -83,20 +83,6 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
             store.finish("interrupted" if stopped else "failed", str(error))
         raise
     return _result(plan, episodes, seconds)
-
-
-def model_of(spec: str) -> str:
-    """`spec`, or the latest checkpoint where it names a run directory."""
-    path = Path(spec)
-    if not path.is_dir() or (path / "config.json").is_file():
-        return spec
-    checkpoint = checkpoint_of(path)
-    if (checkpoint / "adapter_config.json").is_file():
-        raise ValueError(
-            f"model {spec!r}: {checkpoint} holds a LoRA adapter; merge it first: steelyard export "
-            f"{spec} merged, then --model merged"
-        )
-    return str(checkpoint)
 
 
 def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
+from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, remove_after
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.listener import Listener, StepReport
 from steelyard.conductor.settings import RunSettings, as_table
-from steelyard.conductor.update import Update, update
+from steelyard.conductor.update import Plan, Update, update
 from steelyard.conductor.warm_start import demonstrations, n_batches, warm_start
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import GroupVerdict, Scored
@@ -149,12 +149,19 @@ class _Run:
         self._model = model
         self._tasks = tasks
         self._learner_thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
-        self._algorithm = settings.algorithm.build(settings.agent.max_episode_tokens)
+        self._algorithm = settings.built_algorithm
         self._rate = LearningRate(
             peak=settings.rl.learning_rate,
             warmup_steps=settings.rl.warmup_steps,
             decay_steps=max(1, settings.rl.steps),
             final_fraction=settings.rl.final_learning_rate_fraction,
+        )
+        teacher = settings.teacher
+        # Read now: a teacher that is not there must not be noticed after the warm start.
+        self._teacher = (
+            resolve(model_of(teacher.path))
+            if teacher is not None and self._algorithm.needs_teacher
+            else None
         )
         self._agreement_is_checked = False
 
@@ -163,7 +170,12 @@ class _Run:
         workshop: Workshop | None = None
         try:
             self._learner = await self._on_learner_thread(
-                lambda: Learner(self._model, self._settings.learner)
+                lambda: Learner(
+                    self._model,
+                    self._settings.learner,
+                    critic=self._algorithm.critic,
+                    teacher=self._teacher,
+                )
             )
             workshop = self._workshop = Workshop(
                 self._model,
@@ -238,11 +250,18 @@ class _Run:
         if self._settings.warm_start is not None:
             await self._evaluate("warm_start", WARM_START_STEP, "test", self._tasks.test, done)
         await self._evaluate("step-0", WARM_START_STEP, "dev", self._tasks.dev, done)
+        if self._algorithm.needs_reference:
+            await self._hold_reference(done)
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
             draws = len(reader.groups())
         source = GroupSource(
-            self._workshop.rollouts, self._tasks.train, rl, self._settings.run.seed, draws
+            self._workshop.rollouts,
+            self._tasks.train,
+            rl,
+            self._settings.run.seed,
+            dynamic=self._settings.samples_dynamically,
+            draws=draws,
         )
         self._listener.phase("reinforcement learning", rl.steps, done)
         for step in range(done + 1, rl.steps + 1):
@@ -251,6 +270,21 @@ class _Run:
         await self._evaluate("final", rl.steps, "test", self._tasks.test)
         if not self._tasks.test:
             await self._evaluate("final", rl.steps, "dev", self._tasks.dev)
+
+    async def _hold_reference(self, done: int) -> None:
+        """The anchor of the KL penalty: the named model, or the policy as RL begins, which a
+        resumed run finds in its directory."""
+        named = self._settings.reference.path
+        directory = self._store.directory.reference
+        if named is None and done == 0:
+            await self._on_learner_thread(lambda: self._learner.export(directory))
+        if named is None and not directory.is_dir():
+            raise ValueError(
+                f"{directory}: the reference of this run is missing; restore it, or start another "
+                "run"
+            )
+        model = resolve(model_of(str(directory if named is None else named)))
+        await self._on_learner_thread(lambda: self._learner.set_reference(model))
 
     async def _step(self, step: int, source: GroupSource) -> None:
         began = time.monotonic()
@@ -300,14 +334,18 @@ class _Run:
         self._listener.step(report)
 
     def _update(self, step: int, collected: Collected) -> Update | None:
-        return update(
-            collected.used,
-            self._learner,
-            self._algorithm,
+        rl = self._settings.rl
+        plan = Plan(
             learning_rate=self._rate.at(step - 1),
             temperature=self._settings.engine.temperature,
-            agreement=None if self._agreement_is_checked else self._settings.agreement,
+            epochs=rl.epochs,
+            minibatches=rl.minibatches,
+            overlong_buffer=rl.overlong_buffer_tokens,
+            longest=self._settings.agent.max_episode_tokens,
+            seed=step,
         )
+        agreement = None if self._agreement_is_checked else self._settings.agreement
+        return update(collected.used, self._learner, self._algorithm, plan, agreement)
 
     async def _after_step(self, step: int) -> None:
         rl, every = self._settings.rl, self._settings.evaluation.every_steps
@@ -442,9 +480,8 @@ def _update_metrics(result: Update | None) -> dict[str, float | None]:
         "loss": result.metrics.loss,
         "grad_norm": result.metrics.grad_norm,
         "mismatch": result.mismatch,
-        "limited_fraction": result.limited_fraction,
         "tokens_unpacked": result.metrics.raw_tokens,
-    }
+    } | result.measures
 
 
 def _grading_seconds(collected: Collected) -> float:

@@ -14,7 +14,7 @@ from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.workshop import Workshop
 from steelyard.episodes import StopReason, Trajectory
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
-from steelyard.objective import ALGORITHMS, token_coefficients, token_loss
+from steelyard.objective import ALGORITHMS, Fixed, token_coefficients, token_loss
 from steelyard.tasks import Task
 
 
@@ -70,12 +70,12 @@ def batches(
 def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics:
     """One step on −(1/T) Σ_t log π(token_t): assistant tokens, stop tokens included."""
     row = ALGORITHMS["sft"]
-    ones_T = torch.ones(len(batch))
+    fixed = Fixed(batch.tokens, torch.ones(len(batch)))
 
     def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
-        return token_loss(logp_T, logp_T, ones_T[index_T], row).value_T
+        return token_loss(logp_T, fixed.take(index_T), row).value_T
 
-    weight_T = token_coefficients(batch.episode_T, row.aggregate)
+    weight_T = token_coefficients(batch.tokens, row.aggregate)
     return learner.step(batch, loss, weight_T, learning_rate=learning_rate)
 
 

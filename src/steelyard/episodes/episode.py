@@ -24,6 +24,14 @@ class StopReason(StrEnum):
     """Our own failure; the outcome is Unscored and names its cause."""
 
 
+_CUT = {
+    StopReason.TRUNCATED,
+    StopReason.TURN_LIMIT,
+    StopReason.TOKEN_LIMIT,
+    StopReason.TIME_LIMIT,
+}
+
+
 @dataclass(slots=True)
 class Episode:
     """One attempt of an agent at a task: a Trajectory plus an Outcome.
@@ -51,6 +59,11 @@ class Episode:
         if not (isinstance(self.outcome, Scored) and self.outcome.solved):
             return False
         return self.heldout is None or (isinstance(self.heldout, Scored) and self.heldout.solved)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit ended it, not the agent: what would have come next is not known."""
+        return self.stop_reason in _CUT
 
     @property
     def unscored(self) -> bool:

@@ -1,7 +1,18 @@
-"""Moves the weights: scoring, packing with shared prefixes, optimiser, checkpoint."""
+"""Moves the weights: scoring, packing with shared prefixes, critic, optimiser, checkpoint."""
 
 from steelyard.learner.batch import Batch
-from steelyard.learner.learner import Learner, StepMetrics, TokenLoss
+from steelyard.learner.critic import ValueFit
+from steelyard.learner.learner import Learner, Scores, StepMetrics, TokenLoss, VocabularyLoss
 from steelyard.learner.settings import LearnerSettings, LearningRate
 
-__all__ = ["Batch", "Learner", "LearnerSettings", "LearningRate", "StepMetrics", "TokenLoss"]
+__all__ = [
+    "Batch",
+    "Learner",
+    "LearnerSettings",
+    "LearningRate",
+    "Scores",
+    "StepMetrics",
+    "TokenLoss",
+    "ValueFit",
+    "VocabularyLoss",
+]

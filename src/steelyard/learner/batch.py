@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from steelyard.episodes import Episode, Segment, Trajectory
+from steelyard.objective import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Batch:
     `episode_T`, `segment_T`, `group_T`, `turn_T` number it over the whole batch; `position_T` is
     its place in its segment, so the logits that predict it are those at `position_T − 1`;
     `target_T` is its id; `behaviour_logp_T` (float32) and `version_T` are the sampler's.
+    `episode_K` is the episode of each turn; an episode in which nothing was sampled has one turn
+    without tokens, so that its reward has a place.
     """
 
     token_ids: tuple[NDArray[np.int64], ...]
@@ -32,11 +36,38 @@ class Batch:
     target_T: Tensor
     behaviour_logp_T: Tensor
     version_T: Tensor
+    episode_K: Tensor
     n_episodes: int
     n_groups: int
 
     def __len__(self) -> int:
         return len(self.target_T)
+
+    @property
+    def tokens(self) -> Tokens:
+        """Whose token each is, as the objective wants it."""
+        return Tokens(self.turn_T, self.segment_T, self.episode_T, self.group_T)
+
+    def ends(self, wanted_E: Tensor) -> Batch:
+        """One imagined token after the last of each wanted episode, where its value is read.
+
+        Episodes without any token have no end.
+        """
+        is_last_T = torch.ones(len(self), dtype=torch.bool)
+        is_last_T[:-1] = self.episode_T[1:] != self.episode_T[:-1]
+        index_A = (is_last_T & wanted_E[self.episode_T]).nonzero()[:, 0]
+        segment_A = self.segment_T[index_A]
+        return dataclasses.replace(
+            self,
+            episode_T=self.episode_T[index_A],
+            segment_T=segment_A,
+            group_T=self.group_T[index_A],
+            turn_T=self.turn_T[index_A],
+            position_T=torch.tensor([len(self.token_ids[int(s)]) for s in segment_A]).long(),
+            target_T=torch.zeros_like(index_A),
+            behaviour_logp_T=torch.zeros(len(index_A)),
+            version_T=self.version_T[index_A],
+        )
 
     @classmethod
     def from_episodes(cls, episodes: Sequence[Episode]) -> Batch:
@@ -59,9 +90,10 @@ class Batch:
         token_ids: list[NDArray[np.int64]] = []
         columns: list[NDArray[np.int64]] = []
         logps: list[NDArray[np.float32]] = []
-        n_turns = 0
+        owners: list[int] = []
         for number, (trajectory, label) in enumerate(zip(trajectories, labels, strict=True)):
-            turns, n_turns = _turns(trajectory, n_turns)
+            turns, stop = _turns(trajectory, len(owners))
+            owners += [number] * max(1, stop - len(owners))
             for segment, turn_L in zip(trajectory.segments, turns, strict=True):
                 fields = segment.arrays()
                 (position,) = np.nonzero(fields["action_mask"])
@@ -98,6 +130,7 @@ class Batch:
                 np.concatenate(logps) if logps else np.zeros(0, np.float32)
             ),
             version_T=version,
+            episode_K=torch.tensor(owners, dtype=torch.int64),
             n_episodes=len(trajectories),
             n_groups=len(group_of),
         )

@@ -1,18 +1,23 @@
-"""Log-probs of one bin through any Hugging Face causal LM, and the start-up checks of that path."""
+"""Log-probs of one bin through any Hugging Face causal LM, and the start-up checks of that path.
+
+A Llama on the CPU goes through `learner.llama`, which must first agree with the Hugging Face model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from steelyard.episodes import Segment, Trajectory
 from steelyard.learner.attention import TreeMask, use_tree_attention
 from steelyard.learner.batch import Batch
+from steelyard.learner.llama import LlamaDecoder, unsupported
 from steelyard.learner.packing import Bin, pack
 from steelyard.models.logprobs import token_logprobs
 
@@ -22,10 +27,24 @@ _GRADIENT_TOLERANCE = 1e-2
 A mask that is not honoured gives differences of order 1."""
 
 
+class Outputs(NamedTuple):
+    """Of a bin's P distinct predictions: `hidden_PD`, and the logits where the model's head is
+    more than a product with the output embedding."""
+
+    hidden_PD: Tensor
+    all_logit_PV: Tensor | None
+
+    def rows(self, part: slice) -> Outputs:
+        """Some of them."""
+        logits = self.all_logit_PV
+        return Outputs(self.hidden_PD[part], None if logits is None else logits[part])
+
+
 class BinForward:
     """Runs bins through `model`, which it may route through our attention.
 
-    `note` is one sentence for the reader of the run if the model cannot be packed, else empty.
+    `note` is one sentence for the reader of the run if the model cannot be packed, or cannot run
+    through our own Llama though it looks like one; else empty.
     `longest_shared` is the longest sequence that may be packed (None: any).
     """
 
@@ -34,59 +53,82 @@ class BinForward:
         self.note = ""
         self.longest_shared = _own_window(model.config)
         self._device = next(model.parameters()).device
+        self._llama: LlamaDecoder | None = None
+        self.share_prefixes = share_prefixes
         use_tree_attention(model)
         with _in_float32(model):
             self._separable_head = _head_is_separable(model)
-            if share_prefixes:
-                self.note = check_packing(self)
-        self.share_prefixes = share_prefixes and not self.note
+            if self._separable_head and not unsupported(model):
+                self.note = self._adopt_llama()
+            if self._llama is None and share_prefixes:
+                packing = check_packing(self)
+                self.share_prefixes = not packing
+                self.note = " ".join(filter(None, (self.note, packing)))
 
-    def pack(self, batch: Batch, wanted_T: Tensor | None, max_bin_tokens: int) -> list[Bin]:
-        """The bins that this model can run, longest path and sharing as the checks found."""
-        return pack(
-            batch,
-            wanted_T,
-            max_bin_tokens=max_bin_tokens,
-            share_prefixes=self.share_prefixes,
-            longest_shared=self.longest_shared,
+    @property
+    def path(self) -> str:
+        """Which code computes hidden states: "llama" is ours, "transformers" the model's own."""
+        return "transformers" if self._llama is None else "llama"
+
+    def _adopt_llama(self) -> str:
+        """Takes our own Llama if it agrees with the model on random sequences that branch, packed
+        here if they will be; else says in one sentence what differs."""
+        batch = _branching_batch(self.model.config, self.longest_shared)
+        assert batch is not None, "a sliding window is not supported"
+        plain = _logp_and_gradient(self, batch, share_prefixes=False)
+        self._llama = LlamaDecoder(self.model)
+        ours = _logp_and_gradient(self, batch, share_prefixes=self.share_prefixes)
+        gap = _difference(ours, plain)
+        if not gap:
+            return ""
+        self._llama = None
+        return f"the fast Llama path differs from {type(self.model).__name__} ({gap}); not used"
+
+    def run(self, bin_: Bin) -> Outputs:
+        """The hidden states that the bin's predictions are read from, with gradient."""
+        node_P = bin_.node_P.to(self._device)
+        if self._llama is not None:
+            return Outputs(self._llama(bin_, node_P), None)
+        if self._separable_head:
+            decoder = self.model.get_decoder()
+            hidden_ND = decoder(**self._inputs(bin_), use_cache=False).last_hidden_state[0]
+            return Outputs(hidden_ND.index_select(0, node_P), None)
+        result = self.model(**self._inputs(bin_), use_cache=False, output_hidden_states=True)
+        return Outputs(
+            result.hidden_states[-1][0].index_select(0, node_P),
+            result.logits[0].index_select(0, node_P),
         )
 
-    def __call__(
-        self, bin_: Bin, *, temperature: float = 1.0, with_entropy: bool = False
+    def logprobs(
+        self, outputs: Outputs, bin_: Bin, *, temperature: float = 1.0, with_entropy: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """logp and entropy of the bin's action tokens, in the order of `bin_.index_T`, on the CPU
         in float32; the entropy carries no gradient."""
-        node_P, target_P = bin_.node_P.to(self._device), bin_.target_P.to(self._device)
-        logp_P, entropy_P = self._predictions(bin_, node_P, target_P, temperature, with_entropy)
-        entropy_T = None
-        if entropy_P is not None:
-            entropy_T = entropy_P.cpu().index_select(0, bin_.prediction_T)
-        return logp_P.cpu().index_select(0, bin_.prediction_T), entropy_T
-
-    def _predictions(
-        self,
-        bin_: Bin,
-        node_P: Tensor,
-        target_P: Tensor,
-        temperature: float,
-        with_entropy: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        inputs = self._inputs(bin_)
-        if self._separable_head:
-            hidden_ND = self.model.get_decoder()(**inputs, use_cache=False).last_hidden_state[0]
-            return token_logprobs(
-                hidden_ND.index_select(0, node_P),
+        target_P = bin_.target_P.to(self._device)
+        if outputs.all_logit_PV is None:
+            logp_P, entropy_P = token_logprobs(
+                outputs.hidden_PD,
                 self.model.get_output_embeddings().weight,
                 target_P,
                 temperature=temperature,
                 with_entropy=with_entropy,
             )
-        logit_NV = self.model(**inputs, use_cache=False).logits[0]
-        all_logp_PV = (logit_NV.index_select(0, node_P).float() / temperature).log_softmax(-1)
-        entropy_P = None
-        if with_entropy:
-            entropy_P = torch.special.entr(all_logp_PV.detach().exp()).sum(-1)
-        return all_logp_PV.gather(1, target_P[:, None])[:, 0], entropy_P
+        else:
+            all_logp_PV = (outputs.all_logit_PV.float() / temperature).log_softmax(-1)
+            logp_P = all_logp_PV.gather(1, target_P[:, None])[:, 0]
+            entropy_P = None
+            if with_entropy:
+                entropy_P = torch.special.entr(all_logp_PV.detach().exp()).sum(-1)
+        if entropy_P is not None:
+            entropy_P = entropy_P.cpu().index_select(0, bin_.prediction_T)
+        return logp_P.cpu().index_select(0, bin_.prediction_T), entropy_P
+
+    def logits(self, outputs: Outputs) -> Tensor:
+        """The whole logits of predictions: float32 [P, V]. For a few of them at a time."""
+        if outputs.all_logit_PV is not None:
+            return outputs.all_logit_PV.float()
+        head_VD = self.model.get_output_embeddings().weight
+        return functional.linear(outputs.hidden_PD, head_VD).float()
 
     def _inputs(self, bin_: Bin) -> dict[str, Tensor]:
         # A plain sequence carries neither mask nor positions: every model understands it.
@@ -109,21 +151,28 @@ def check_packing(forward: BinForward) -> str:
     if batch is None:
         return f"{name}: its attention window is too short to share prefixes; training unpacked"
     try:
-        packed_logp, packed_gradient = _logp_and_gradient(forward, batch, share_prefixes=True)
+        packed = _logp_and_gradient(forward, batch, share_prefixes=True)
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else repr(error)
         return f"{name} refuses a tree-shaped attention mask ({reason}); training unpacked"
-    plain_logp, plain_gradient = _logp_and_gradient(forward, batch, share_prefixes=False)
-    logp_gap = float((packed_logp - plain_logp).abs().mean())
-    pairs = list(zip(packed_gradient, plain_gradient, strict=True))
+    plain = _logp_and_gradient(forward, batch, share_prefixes=False)
+    gap = _difference(packed, plain)
+    if not gap:
+        return ""
+    return f"{name} does not honour a tree-shaped attention mask ({gap}); training unpacked"
+
+
+def _difference(got: tuple[Tensor, list[Tensor]], want: tuple[Tensor, list[Tensor]]) -> str:
+    """How far log-probs and gradients lie apart, in words; empty if rounding explains it."""
+    logp_gap = float((got[0] - want[0]).abs().mean())
+    pairs = list(zip(got[1], want[1], strict=True))
     difference = sum(float((a - b).float().pow(2).sum()) for a, b in pairs) ** 0.5
     size = sum(float(b.float().pow(2).sum()) for _, b in pairs) ** 0.5
     if logp_gap <= _LOGP_TOLERANCE and difference <= _GRADIENT_TOLERANCE * size:
         return ""
     return (
-        f"{name} does not honour a tree-shaped attention mask (packed log-probs differ by "
-        f"{logp_gap:.2g} on average, gradients by {difference / max(size, 1e-30):.2g} of their "
-        "size); training unpacked"
+        f"log-probs differ by {logp_gap:.2g} on average, gradients by "
+        f"{difference / max(size, 1e-30):.2g} of their size"
     )
 
 
@@ -134,11 +183,12 @@ def _logp_and_gradient(
     logp_T = torch.zeros(len(batch))
     total: list[Tensor] | None = None
     for bin_ in pack(batch, share_prefixes=share_prefixes):
-        bin_logp_T, _ = forward(bin_)
+        bin_logp_T, _ = forward.logprobs(forward.run(bin_), bin_)
         logp_T[bin_.index_T] = bin_logp_T.detach()
         # Unequal weights, so that gradients of siblings cannot cancel or be swapped unnoticed.
         loss = (bin_logp_T * (1 + bin_.index_T % 3)).sum()
-        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        # A frozen model (a reference, a teacher) has only its log-probs to compare.
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True) if parameters else ()
         dense = [
             torch.zeros_like(p) if g is None else g
             for p, g in zip(parameters, gradients, strict=True)

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from steelyard.learner.batch import Batch
 from steelyard.learner.checkpoint import write_directory
-from steelyard.learner.forward import BinForward
+from steelyard.learner.critic import CriticModel, ValueFit
+from steelyard.learner.forward import BinForward, Outputs
+from steelyard.learner.packing import Bin, pack
 from steelyard.learner.settings import LearnerSettings
+from steelyard.learner.trained import TrainedWeights
 from steelyard.models.loading import LoadedModel, load_weights
+from steelyard.objective import Critic
 
 TokenLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(logp_T, index_T) → value_T. `index_T` says which action tokens of the batch these are; an
 episode's tokens in one segment always come together. float32, on the CPU."""
 
+VocabularyLoss: TypeAlias = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
+"""(logit_CV, reference_logit_CV, teacher_logit_CV) → value_C, for terms that need the whole
+vocabulary. Logits are float32, already divided by the temperature, a chunk of tokens at a time."""
+
 _COUNTERS = "learner.json"
 _OPTIMISER = "optimizer.safetensors"
 _FORMAT = 1
+_CHUNK_TOKENS = 128
+"""Tokens whose whole logits exist at once: 128 x 49,152 float32 are 25 MB."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What is known of a batch's tokens before it is learned from; None where nobody asked.
+
+    `after_E` is the critic's value after truncated episodes, 0 after the others.
+    """
+
+    logp_T: Tensor
+    reference_logp_T: Tensor | None = None
+    teacher_logp_T: Tensor | None = None
+    value_T: Tensor | None = None
+    after_E: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepMetrics:
-    """One optimiser step. `loss` is Σ weight · value; `grad_norm` is before clipping;
-    `entropy_mean` is nats per trained action token; `nodes` went through the model where
-    `raw_tokens` would have without shared prefixes; `skipped` names why the weights did not move
-    (empty if they did)."""
+    """One optimiser step, or several on one batch.
+
+    `loss` is Σ weight · value; `grad_norm` is before clipping; `entropy_mean` is nats per trained
+    action token; `nodes` went through the model where `raw_tokens` would have without shared
+    prefixes; `value_loss` is the critic's; `skipped` names why the weights did not move (empty if
+    they did).
+    """
 
     loss: float
     grad_norm: float
@@ -44,28 +72,45 @@ class StepMetrics:
     bins: int
     seconds: float
     skipped: str = ""
+    value_loss: float = 0.0
 
-
-@dataclass(frozen=True, slots=True)
-class _Trained:
-    """A parameter of the model and its float32 master, which may be the parameter itself."""
-
-    parameter: Tensor
-    master: Tensor
-
-    @property
-    def is_copy(self) -> bool:
-        return self.parameter is not self.master
+    @classmethod
+    def of_several(cls, steps: Sequence[StepMetrics]) -> StepMetrics:
+        """Sums of what was done, means of what was measured."""
+        if len(steps) == 1:
+            return steps[0]
+        tokens = sum(s.action_tokens for s in steps)
+        n = len(steps)
+        return cls(
+            loss=sum(s.loss for s in steps) / n,
+            grad_norm=sum(s.grad_norm for s in steps) / n,
+            entropy_mean=sum(s.entropy_mean * s.action_tokens for s in steps) / max(1, tokens),
+            action_tokens=tokens,
+            nodes=sum(s.nodes for s in steps),
+            raw_tokens=sum(s.raw_tokens for s in steps),
+            bins=sum(s.bins for s in steps),
+            seconds=sum(s.seconds for s in steps),
+            skipped="" if any(not s.skipped for s in steps) else steps[0].skipped,
+            value_loss=sum(s.value_loss for s in steps) / n,
+        )
 
 
 class Learner:
     """Holds the weights and moves them.
 
     `note` is one sentence for the reader of the run if the model cannot be packed, else empty.
+    `critic` adds values to `score` and learns them in `step`; `teacher` adds its log-probs.
     Not thread-safe: one thread calls it.
     """
 
-    def __init__(self, model: LoadedModel, settings: LearnerSettings) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        settings: LearnerSettings,
+        *,
+        critic: Critic | None = None,
+        teacher: LoadedModel | None = None,
+    ) -> None:
         self.settings = settings
         self.steps_taken = 0
         self.steps_skipped = 0
@@ -78,23 +123,48 @@ class Learner:
             self._adapter = _with_adapter(self._model, settings)
         self._forward = BinForward(self._model, share_prefixes=settings.share_prefixes)
         self.note = self._forward.note
-        self._trained = self._masters()
-        self._optimiser = torch.optim.AdamW(
-            [t.master for t in self._trained.values()],
-            betas=(settings.adam_beta1, settings.adam_beta2),
-            eps=settings.adam_epsilon,
-            weight_decay=settings.weight_decay,
-            fused=True,
+        self._trained = TrainedWeights(
+            [(n, p) for n, p in self._model.named_parameters() if p.requires_grad],
+            settings,
+            # Loaded again in float32: the file may hold more bits than the compute copy kept.
+            lambda: dict(load_weights(model, torch.float32, settings.device).named_parameters()),
         )
+        self._critic = CriticModel(critic, model, settings) if critic is not None else None
+        self._teacher = self._frozen(teacher, "teacher") if teacher is not None else None
+        self._reference: BinForward | None = None
 
-    def score(self, batch: Batch, *, temperature: float = 1.0) -> Tensor:
-        """log π(token_t) of every action token under the present weights: logp_T, float32."""
+    def set_reference(self, model: LoadedModel) -> None:
+        """Holds `model` as the fixed anchor, whose log-probs `score` then gives.
+
+        Raises:
+            ValueError: its vocabulary is not the policy's.
+        """
         self._claim_threads()
-        logp_T = torch.zeros(len(batch))
+        self._reference = self._frozen(model, "reference")
+
+    def score(
+        self, batch: Batch, *, temperature: float = 1.0, truncated_E: Tensor | None = None
+    ) -> Scores:
+        """log π(token_t) of every action token under the present weights, and under the frozen
+        models that there are; with a critic V before each token, and after truncated episodes."""
+        self._claim_threads()
+        logp_T, value_T = torch.zeros(len(batch)), torch.zeros(len(batch))
         with torch.no_grad():
-            for bin_ in self._forward.pack(batch, None, self.settings.max_bin_tokens):
-                logp_T[bin_.index_T], _ = self._forward(bin_, temperature=temperature)
-        return logp_T
+            for bin_ in self._pack(batch, None):
+                outputs = self._forward.run(bin_)
+                logp_T[bin_.index_T], _ = self._forward.logprobs(
+                    outputs, bin_, temperature=temperature
+                )
+                if self._critic is not None:
+                    value_T[bin_.index_T] = self._critic.values(bin_, outputs.hidden_PD)
+            reference_T, teacher_T = (
+                None if frozen is None else self._logp(frozen, batch, temperature)
+                for frozen in (self._reference, self._teacher)
+            )
+            if self._critic is None:
+                return Scores(logp_T, reference_T, teacher_T)
+            after_E = self._end_values(batch, truncated_E)
+        return Scores(logp_T, reference_T, teacher_T, value_T, after_E)
 
     def step(
         self,
@@ -104,8 +174,11 @@ class Learner:
         *,
         learning_rate: float,
         temperature: float = 1.0,
+        vocabulary: VocabularyLoss | None = None,
+        values: ValueFit | None = None,
     ) -> StepMetrics:
-        """One optimiser step on Σ_t weight_t · value_t, value_T = loss(logp_T, index_T).
+        """One optimiser step on Σ_t weight_t · value_t, value_T = loss(logp_T, index_T), to which
+        `vocabulary` adds its terms; `values` is what the critic learns meanwhile.
 
         `weight_T` is computed once over the whole batch, denominators included, so that how the
         batch is cut into bins changes nothing. Episodes whose weights are all zero are not run.
@@ -116,19 +189,36 @@ class Learner:
         """
         self._claim_threads()
         start = time.perf_counter()
-        self._optimiser.zero_grad(set_to_none=True)
+        self._trained.clear()
         active_E = torch.zeros(batch.n_episodes, dtype=torch.bool)
         active_E[batch.episode_T[weight_T != 0]] = True
-        bins = self._forward.pack(batch, active_E[batch.episode_T], self.settings.max_bin_tokens)
-        total = entropy = 0.0
+        bins = self._pack(batch, active_E[batch.episode_T])
+        total = entropy = value_loss = 0.0
         for bin_ in bins:
-            logp_T, entropy_T = self._forward(bin_, temperature=temperature, with_entropy=True)
+            outputs = self._forward.run(bin_)
+            logp_T, entropy_T = self._forward.logprobs(
+                outputs, bin_, temperature=temperature, with_entropy=True
+            )
             assert entropy_T is not None
-            part = (weight_T[bin_.index_T] * loss(logp_T, bin_.index_T)).sum()
+            value_T = loss(logp_T, bin_.index_T)
+            if vocabulary is not None:
+                value_T = value_T + self._vocabulary_values(bin_, outputs, vocabulary, temperature)
+            part = (weight_T[bin_.index_T] * value_T).sum()
             part.backward()  # type: ignore[no-untyped-call]
             total += float(part.detach())
             entropy += float(entropy_T.sum())
-        grad_norm, skipped = self._move(total, learning_rate) if bins else (0.0, "no signal")
+            if values is not None:
+                assert self._critic is not None
+                value_loss += self._critic.fit(bin_, outputs.hidden_PD, values)
+        grad_norm, skipped = (
+            self._trained.move(total, learning_rate) if bins else (0.0, "no signal")
+        )
+        if bins:
+            self.steps_skipped += bool(skipped)
+            self.steps_taken += not skipped
+        if bins and values is not None:
+            assert self._critic is not None
+            self._critic.move(value_loss, self.settings.critic_learning_rate)
         action_tokens = sum(len(bin_.index_T) for bin_ in bins)
         return StepMetrics(
             loss=total,
@@ -140,6 +230,7 @@ class Learner:
             bins=len(bins),
             seconds=time.perf_counter() - start,
             skipped=skipped,
+            value_loss=value_loss,
         )
 
     def weights(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
@@ -170,7 +261,7 @@ class Learner:
         Raises:
             OSError: it could not be written; one sentence, and earlier checkpoints are intact.
         """
-        size = 3 * sum(t.master.numel() * 4 for t in self._trained.values())
+        size = self._trained.nbytes + (self._critic.nbytes if self._critic is not None else 0)
         write_directory(directory, self._fill_checkpoint, size)
 
     def load_checkpoint(self, directory: Path) -> None:
@@ -179,68 +270,89 @@ class Learner:
         Raises:
             ValueError: the directory is not such a checkpoint, or of another model or method.
         """
+        from safetensors.torch import load_file
+
         counters = self._counters_of(directory)
-        named = self._saved_masters(directory)
-        for name, trained in self._trained.items():
-            saved = named.get(name)
-            if saved is None or saved.shape != trained.master.shape:
-                raise ValueError(
-                    f"checkpoint {directory}: weight {name} is missing or of another shape; it "
-                    f"belongs to another model than {self._loaded.name!r}"
-                )
-        with torch.no_grad():
-            for name, trained in self._trained.items():
-                trained.master.copy_(named[name])
-        self._publish()
-        self._load_optimiser(directory / _OPTIMISER)
+        try:
+            self._trained.restore(self._saved_masters(directory), load_file(directory / _OPTIMISER))
+        except ValueError as error:
+            raise ValueError(
+                f"checkpoint {directory}: {error}; it belongs to another model than "
+                f"{self._loaded.name!r}"
+            ) from None
+        if self._critic is not None:
+            self._critic.load(directory)
         self.steps_taken = counters["steps_taken"]
         self.steps_skipped = counters["steps_skipped"]
 
     def forget_moments(self) -> None:
         """Starts AdamW's moments anew, as for another objective: imitation before, RL after."""
-        self._optimiser.state.clear()
+        self._trained.forget_moments()
 
-    def _move(self, loss: float, learning_rate: float) -> tuple[float, str]:
-        """Clips, steps and publishes; returns the norm before clipping and why it did not."""
-        masters = [t.master for t in self._trained.values()]
-        gradients = [m.grad for m in masters if m.grad is not None]
-        grad_norm = float(torch.nn.utils.get_total_norm(gradients, foreach=True))
-        if not (math.isfinite(grad_norm) and math.isfinite(loss)):
-            self.steps_skipped += 1
-            self._optimiser.zero_grad(set_to_none=True)
-            return grad_norm, "non-finite loss or gradient"
-        limit = self.settings.max_grad_norm
-        if grad_norm > limit:
-            torch._foreach_mul_(gradients, limit / grad_norm)
-        self._optimiser.param_groups[0]["lr"] = learning_rate
-        self._optimiser.step()
-        self._optimiser.zero_grad(set_to_none=True)
-        self._publish()
-        self.steps_taken += 1
-        return grad_norm, ""
-
-    def _masters(self) -> dict[str, _Trained]:
-        """Every trained parameter with its float32 master, gradients routed to the master."""
-        named = [(n, p) for n, p in self._model.named_parameters() if p.requires_grad]
-        if all(p.dtype == torch.float32 for _, p in named):
-            return {name: _Trained(p, p) for name, p in named}
-        assert self._adapter is None, "peft keeps adapters in float32"
-        # Loaded again in float32: the file may hold more bits than the compute copy kept.
-        full = dict(
-            load_weights(self._loaded, torch.float32, self.settings.device).named_parameters()
+    def _pack(self, batch: Batch, wanted_T: Tensor | None) -> list[Bin]:
+        """Bins that every model at hand can run."""
+        forwards = [f for f in (self._forward, self._reference, self._teacher) if f is not None]
+        windows = [f.longest_shared for f in forwards if f.longest_shared is not None]
+        return pack(
+            batch,
+            wanted_T,
+            max_bin_tokens=self.settings.max_bin_tokens,
+            share_prefixes=all(f.share_prefixes for f in forwards),
+            longest_shared=min(windows, default=None),
         )
-        trained = {name: _Trained(p, full[name].detach()) for name, p in named}
-        for pair in trained.values():
-            accumulate = _accumulate_into(pair.master)
-            pair.parameter.register_post_accumulate_grad_hook(accumulate)  # type: ignore[no-untyped-call]
-        return trained
 
-    def _publish(self) -> None:
-        """Copies the masters into the model that computes."""
-        copies = [t for t in self._trained.values() if t.is_copy]
-        if copies:
-            with torch.no_grad():
-                torch._foreach_copy_([t.parameter for t in copies], [t.master for t in copies])
+    def _frozen(self, model: LoadedModel, role: str) -> BinForward:
+        sizes = [m.config.get_text_config().vocab_size for m in (model, self._loaded)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(
+                f"{role}.path: {model.name!r} has a vocabulary of {sizes[0]} and the policy one of "
+                f"{sizes[1]}; their tokens do not mean the same, choose a model of its family"
+            )
+        weights = load_weights(model, getattr(torch, self.settings.dtype), self.settings.device)
+        forward = BinForward(weights, share_prefixes=self.settings.share_prefixes)
+        weights.requires_grad_(False)  # after its start-up check, which takes gradients
+        return forward
+
+    def _logp(self, frozen: BinForward, batch: Batch, temperature: float) -> Tensor:
+        logp_T = torch.zeros(len(batch))
+        for bin_ in self._pack(batch, None):
+            outputs = frozen.run(bin_)
+            logp_T[bin_.index_T], _ = frozen.logprobs(outputs, bin_, temperature=temperature)
+        return logp_T
+
+    def _end_values(self, batch: Batch, truncated_E: Tensor | None) -> Tensor:
+        assert self._critic is not None
+        after_E = torch.zeros(batch.n_episodes)
+        if truncated_E is not None and bool(truncated_E.any()):
+            ends = batch.ends(truncated_E)
+            for bin_ in self._pack(ends, None):
+                value_T = self._critic.values(bin_, self._forward.run(bin_).hidden_PD)
+                after_E[ends.episode_T[bin_.index_T]] = value_T
+        return after_E
+
+    def _vocabulary_values(
+        self, bin_: Bin, outputs: Outputs, term: VocabularyLoss, temperature: float
+    ) -> Tensor:
+        """The term of each action token of the bin, computed once per distinct prediction and
+        again in backward, so that the logits of one chunk exist at a time."""
+        with torch.no_grad():
+            frozen = [
+                None if f is None else (f, f.run(bin_)) for f in (self._reference, self._teacher)
+            ]
+
+        def chunk(own: Outputs, part: slice) -> Tensor:
+            student_CV = (self._forward.logits(own) / temperature).cpu()
+            others = [
+                None if f is None else (f[0].logits(f[1].rows(part)) / temperature).cpu()
+                for f in frozen
+            ]
+            return term(student_CV, *others)
+
+        parts = []
+        for start in range(0, len(bin_.node_P), _CHUNK_TOKENS):
+            part = slice(start, start + _CHUNK_TOKENS)
+            parts.append(checkpoint(chunk, outputs.rows(part), part, use_reentrant=False))
+        return torch.cat(parts).index_select(0, bin_.prediction_T)
 
     def _merged(self) -> dict[str, Tensor]:
         """W + (alpha / rank) · B A of every adapted layer, under the base model's names."""
@@ -283,11 +395,12 @@ class Learner:
             self._adapter.save_pretrained(folder)
             self._save_tokenizer(folder)
         else:
-            # Over the state dict's names, since tied weights have two and buffers have no master.
-            master = {id(t.parameter): t.master for t in self._trained.values()}
             state = self._model.state_dict(keep_vars=True)
-            self._save_model(folder, {k: master.get(id(v), v).detach() for k, v in state.items()})
-        save_file(self._optimiser_tensors(), folder / _OPTIMISER)
+            masters = {k: self._trained.master_of(v).detach() for k, v in state.items()}
+            self._save_model(folder, masters)
+        save_file(self._trained.optimiser_tensors(), folder / _OPTIMISER)
+        if self._critic is not None:
+            self._critic.save(folder)
         counters = {
             "format": _FORMAT,
             "model": self._loaded.name,
@@ -296,25 +409,6 @@ class Learner:
             "steps_skipped": self.steps_skipped,
         }
         (folder / _COUNTERS).write_text(json.dumps(counters, indent=2) + "\n")
-
-    def _optimiser_tensors(self) -> dict[str, Tensor]:
-        state = self._optimiser.state_dict()["state"]
-        return {
-            f"{field}:{name}": value.contiguous()
-            for i, name in enumerate(self._trained)
-            for field, value in state.get(i, {}).items()
-        }
-
-    def _load_optimiser(self, path: Path) -> None:
-        from safetensors.torch import load_file
-
-        number = {name: i for i, name in enumerate(self._trained)}
-        state: dict[int, dict[str, Tensor]] = {}
-        for key, value in load_file(path).items():
-            field, name = key.split(":", 1)
-            state.setdefault(number[name], {})[field] = value
-        groups = self._optimiser.state_dict()["param_groups"]
-        self._optimiser.load_state_dict({"state": state, "param_groups": groups})
 
     def _counters_of(self, directory: Path) -> dict[str, Any]:
         path = directory / _COUNTERS
@@ -376,17 +470,3 @@ def _with_adapter(model: Any, settings: LearnerSettings) -> Any:
         adapter = get_peft_model(model, config, autocast_adapter_dtype=True)
     model.eval()
     return adapter
-
-
-def _accumulate_into(master: Tensor) -> Callable[[Tensor], None]:
-    def hook(parameter: Tensor) -> None:
-        gradient = parameter.grad
-        assert gradient is not None
-        if master.grad is None:
-            master.grad = gradient.float()
-        else:
-            master.grad.add_(gradient)
-        # Freed at once: the bfloat16 gradients never exist all together.
-        parameter.grad = None
-
-    return hook

@@ -32,6 +32,8 @@ class LearnerSettings(BaseModel):
     """Seed of the adapters' random start."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are scaled down to this global L2 norm."""
+    critic_learning_rate: float = Field(1e-4, gt=0)
+    """Of the critic, where the algorithm has one; constant."""
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of AdamW's first moment."""
     adam_beta2: float = Field(0.95, ge=0, lt=1)

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from steelyard.objective.ragged import Tokens, dense
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -15,40 +17,79 @@ class Aggregate:
 
     - "token_mean": 1 / (tokens of the batch). Long episodes weigh more (DAPO).
     - "sequence_mean": 1 / (episodes · tokens of the episode). The original GRPO.
-    - "constant": 1 / (episodes · `length`), so no length bias (Dr.GRPO).
+    - "prompt_mean": 1 / (groups · tokens of the group). Every task weighs the same.
+    - "constant": 1 / (episodes · `length`), so no length bias (Dr.GRPO); length 1 is the mean over
+      episodes of their sums (REINFORCE). Some trainers omit the division by episodes.
     """
 
-    kind: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
+    kind: Literal["token_mean", "sequence_mean", "prompt_mean", "constant"] = "token_mean"
     length: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind == "constant" and self.length is not None and self.length <= 0:
+        if self.length is not None and self.length <= 0:
             raise ValueError(f"aggregate: length must be positive, got {self.length}")
 
 
-def token_coefficients(episode_T: Tensor, rule: Aggregate) -> Tensor:
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the denominators count, over all micro-batches and ranks."""
+
+    tokens: int
+    episodes: int
+    groups: int
+
+    @classmethod
+    def of(cls, tokens: Tokens) -> Totals:
+        """Of one part of the batch. Parts are added; no group may be in two of them."""
+        return cls(len(tokens), len(tokens.episodes), len(torch.unique(tokens.groups_E())))
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.tokens + other.tokens,
+            self.episodes + other.episodes,
+            self.groups + other.groups,
+        )
+
+
+def token_coefficients(
+    tokens: Tokens,
+    rule: Aggregate,
+    totals: Totals | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
     """c_t such that loss = Σ_t c_t · value_t over the whole batch.
 
-    Computed once, over all micro-batches and ranks, before any of them is evaluated: however the
-    batch is then split, the sum is the same.
+    Computed before any micro-batch is evaluated: however the batch is then split, the sum is the
+    same.
 
     Args:
-        episode_T: int [T], the episode of each action token of the global batch.
+        tokens: those of this rank; all tokens of every episode (of every group, for
+            "prompt_mean") that has any here.
+        totals: counted over all ranks; None means that `tokens` is the whole batch.
 
     Returns:
-        coefficient_T: float32 [T]; sums to 1 for "token_mean" and "sequence_mean".
+        coefficient_T: `dtype` [T]; over the whole batch it sums to 1, except for "constant".
     """
-    assert episode_T.dim() == 1
-    n_tokens = episode_T.numel()
-    if n_tokens == 0:
-        return torch.zeros(0)
-    if rule.kind == "token_mean":
-        return torch.full((n_tokens,), 1.0 / n_tokens)
-    _, index_T, count_E = torch.unique(episode_T, return_inverse=True, return_counts=True)
-    n_episodes = count_E.numel()
-    if rule.kind == "sequence_mean":
-        tokens_T = count_E[index_T].to(torch.float32)
-        return torch.reciprocal(n_episodes * tokens_T)
-    if rule.length is None:
-        raise ValueError("aggregate: kind 'constant' needs length, in tokens (Dr.GRPO's L_max)")
-    return torch.full((n_tokens,), 1.0 / (n_episodes * rule.length))
+    if len(tokens) == 0:
+        return torch.zeros(0, dtype=dtype)
+    totals = totals or Totals.of(tokens)
+    match rule.kind:
+        case "token_mean":
+            return torch.full((len(tokens),), 1.0 / totals.tokens, dtype=dtype)
+        case "sequence_mean":
+            episodes = tokens.episodes
+            weight_E = (totals.episodes * episodes.length_R).to(dtype).reciprocal()
+            return episodes.spread(weight_E)
+        case "prompt_mean":
+            index_E, n_groups = dense(tokens.groups_E())
+            count_G = torch.zeros(n_groups, dtype=torch.int64)
+            count_G.index_add_(0, index_E, tokens.episodes.length_R)
+            weight_E = (totals.groups * count_G[index_E]).to(dtype).reciprocal()
+            return tokens.episodes.spread(weight_E)
+        case "constant":
+            if rule.length is None:
+                raise ValueError(
+                    "aggregate: kind 'constant' needs length, in tokens (Dr.GRPO's L_max)"
+                )
+            return torch.full((len(tokens),), 1.0 / (totals.episodes * rule.length), dtype=dtype)

@@ -1,27 +1,57 @@
-"""Credit: what an episode was worth compared with the others of its group."""
+"""Credit: what a token's turn was worth. Ungraded episodes are absent, and so is credit that does
+not exist: it is left out, never 0 and never NaN."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+from steelyard.objective.ragged import Runs, Tokens, dense
+from steelyard.objective.returns import _require_finite, gae, reward_to_go, whiten
+
+
+@dataclass(frozen=True, slots=True)
+class Imitation:
+    """Every token of a demonstration weighs 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """1 where the episode's return exceeds `threshold`; other episodes are absent.
+
+    ReST (Gulcehre et al. 2023) raises the threshold between improve steps; with a binary reward
+    it is REINFORCE without a baseline. There is no negative signal.
+    """
+
+    threshold: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RewardToGo:
+    """R_k = Σ_{j ≥ k} γ^{j−k} r_j over turns, minus the critic's V(h) if `baseline` is learned."""
+
+    gamma: float = 1.0
+    baseline: Literal["none", "learned"] = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """How a group's rewards become advantages.
+    """How the episodes of a group are compared: A_i = (R_i − b_i) / s.
 
-    `baseline` "mean" subtracts the group mean, "leave_one_out" the mean of the others, "none"
-    nothing. `scale` "std" divides by the group's standard deviation (`ddof` 1: sample, 0:
-    population) plus `epsilon`.
+    `baseline` "mean" subtracts the group mean, "leave_one_out" the mean of the others. `scale`
+    "std" divides by the group's standard deviation (`ddof` 1: sample, 0: population) plus
+    `epsilon`; "none" is Dr.GRPO. `level` "episode" compares total returns; "turn" compares, for
+    each turn number, the rewards to go of the episodes that reached it.
     """
 
-    baseline: Literal["none", "mean", "leave_one_out"] = "mean"
+    baseline: Literal["mean", "leave_one_out"] = "mean"
     scale: Literal["none", "std"] = "none"
-    ddof: int = 1
+    ddof: Literal[0, 1] = 1
     epsilon: float = 1e-4
+    level: Literal["episode", "turn"] = "episode"
 
     def __post_init__(self) -> None:
         if self.scale == "std" and self.baseline != "mean":
@@ -31,49 +61,243 @@ class GroupComparison:
             )
 
 
-def group_advantage(
-    reward_E: Tensor, group_E: Tensor, rule: GroupComparison
-) -> tuple[Tensor, Tensor]:
-    """A_i = (r_i − b_i) / s, with b and s taken over the scored episodes of i's group.
+@dataclass(frozen=True, slots=True)
+class GAE:
+    """GAE(γ, λ) of a critic over action tokens or over turns (V at a turn's first token)."""
+
+    gamma: float = 1.0
+    lam: float = 0.95
+    level: Literal["token", "turn"] = "token"
+    whiten: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("gamma", self.gamma), ("lam", self.lam)):
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"credit: {name} must lie in [0, 1], got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherLogRatio:
+    """A_t = log π_teacher(token) − log π(token): minus the sampled reverse KL, discount 0."""
+
+
+CreditRule: TypeAlias = Imitation | Filter | RewardToGo | GroupComparison | GAE | TeacherLogRatio
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """What the turns of the scored episodes earned.
+
+    `reward_K` float [K] arrived after each turn (an outcome: after the last), `episode_K` int [K]
+    owns it, consecutive. Row k belongs to turn number k of `Tokens.turn_T`; a turn that earned
+    nothing is a row of 0. `group_E` int [E]: the group of each episode, in order.
+    """
+
+    reward_K: Tensor
+    episode_K: Tensor
+    group_E: Tensor
+
+    def __post_init__(self) -> None:
+        assert self.reward_K.shape == self.episode_K.shape
+        _require_finite(self.reward_K, "a reward")
+
+    def turns(self) -> Runs:
+        """The turns of each episode."""
+        runs = Runs.of(self.episode_K)
+        assert len(runs) == len(self.group_E), "an episode without a turn, or turns out of order"
+        return runs
+
+
+class Credit(NamedTuple):
+    """`advantage_A` of the tokens at ascending `index_A` of the batch; other tokens have none.
+
+    `target_A` is what a critic should have said there, None without a critic.
+    """
+
+    advantage_A: Tensor
+    index_A: Tensor
+    target_A: Tensor | None = None
+
+
+def credit(
+    rule: CreditRule,
+    tokens: Tokens,
+    rewards: Rewards,
+    *,
+    reward_T: Tensor | None = None,
+    value_T: Tensor | None = None,
+    after_E: Tensor | None = None,
+    logp_T: Tensor | None = None,
+    teacher_logp_T: Tensor | None = None,
+) -> Credit:
+    """The advantage of every action token that has one, under `rule`.
 
     Args:
-        reward_E: float [E], the rewards of scored episodes only. Unscored ones never enter.
-        group_E: int [E], the group of each episode.
-        rule: the baseline and the scale.
+        tokens: `turn_T` numbers the rows of `rewards`.
+        reward_T: rewards that belong to single tokens (a KL penalty), on top of `rewards`.
+        value_T: a critic's V before each token; for rules with a critic.
+        after_E: V after truncated episodes, 0 after terminated ones.
+        logp_T, teacher_logp_T: of the sampled tokens; for `TeacherLogRatio`.
+
+    A group of one has nothing to compare with and is absent; so is a turn that no other episode
+    of its group reached, under `level="turn"`. An all-equal group has advantage exactly 0 (also
+    divided by its deviation: 0 / ε) and keeps its place in the denominator.
+    """
+    n_tokens = len(tokens)
+    match rule:
+        case Imitation():
+            return Credit(torch.ones(n_tokens), torch.arange(n_tokens))
+        case TeacherLogRatio():
+            assert logp_T is not None
+            assert teacher_logp_T is not None
+            advantage_T = teacher_logp_T.detach() - logp_T.detach()
+            kept = torch.isfinite(advantage_T).nonzero()[:, 0]
+            return Credit(advantage_T[kept], kept)
+        case GAE() if rule.level == "token":
+            assert value_T is not None
+            reward_T = _token_rewards(tokens, rewards, reward_T)
+            estimated = gae(
+                reward_T,
+                value_T,
+                tokens.episodes,
+                gamma=rule.gamma,
+                lam=rule.lam,
+                after_E=after_E,
+            )
+            advantage_T = estimated.advantage_X
+            advantage_T = whiten(advantage_T) if rule.whiten else advantage_T
+            return Credit(advantage_T, torch.arange(n_tokens), estimated.target_X)
+    turns = rewards.turns()
+    reward_K = rewards.reward_K
+    if reward_T is not None:
+        reward_K = reward_K.index_add(0, tokens.turn_T, reward_T.to(reward_K.dtype))
+    match rule:
+        case Filter():
+            kept_E = turns.sum(reward_K) > rule.threshold
+            kept = turns.spread(kept_E)[tokens.turn_T].nonzero()[:, 0]
+            return Credit(torch.ones(len(kept)), kept)
+        case RewardToGo():
+            return_T = reward_to_go(reward_K, turns, rule.gamma)[tokens.turn_T]
+            if rule.baseline == "none":
+                return Credit(return_T, torch.arange(n_tokens))
+            assert value_T is not None
+            return Credit(return_T - value_T, torch.arange(n_tokens), return_T)
+        case GAE():
+            assert value_T is not None
+            first_K = Runs.of(tokens.turn_T).start_R
+            assert len(first_K) == len(reward_K), "a turn without tokens"
+            estimated = gae(
+                reward_K,
+                value_T[first_K],
+                turns,
+                gamma=rule.gamma,
+                lam=rule.lam,
+                after_E=after_E,
+            )
+            advantage_K = estimated.advantage_X
+            advantage_K = whiten(advantage_K) if rule.whiten else advantage_K
+            return Credit(
+                advantage_K[tokens.turn_T],
+                torch.arange(n_tokens),
+                estimated.target_X[tokens.turn_T],
+            )
+        case GroupComparison() if rule.level == "episode":
+            return_E = turns.sum(reward_K).to(reward_K.dtype)
+            advantage_E, kept_E = group_advantage(return_E, rewards.group_E, rule)
+            advantage_K, kept_K = _to_turns(advantage_E, kept_E, turns)
+            return _to_tokens(advantage_K, kept_K, tokens.turn_T, len(reward_K))
+        case GroupComparison():
+            return_K = reward_to_go(reward_K, turns)
+            peers_K = torch.stack([turns.spread(rewards.group_E), turns.ordinal_X()])
+            _, same_K = torch.unique(peers_K, dim=1, return_inverse=True)
+            advantage_K, kept_K = group_advantage(return_K, same_K, rule)
+            return _to_tokens(advantage_K, kept_K, tokens.turn_T, len(return_K))
+    raise AssertionError(f"no credit for {rule!r}")
+
+
+def group_advantage(
+    return_E: Tensor, group_E: Tensor, rule: GroupComparison
+) -> tuple[Tensor, Tensor]:
+    """A_i = (R_i − b_i) / s, with b and s taken over the scored episodes of i's group.
+
+    Args:
+        return_E: float [E] of scored episodes only; a group with unscored members is simply
+            smaller. An episode in several segments counts once.
+        group_E: int [E], the group of each, in any order.
 
     Returns:
-        advantage_E: float32 [E].
-        exists_E: bool [E]. A group of one has nothing to compare with: under a group baseline
-            its advantage does not exist, and it must leave the batch (its entry is 0 and unused).
-            Trainers that keep it train on the raw reward.
+        advantage_A like the returns, and kept_A int64, ascending: which episodes have an
+        advantage. Those of a group of one are absent; trainers that keep them train on the raw
+        reward.
 
-    An all-equal group gets exactly 0 everywhere, also under `scale="std"` (0 / ε, not NaN).
+    An all-equal group gets exactly 0 everywhere, also under `scale="std"`.
 
-    Source: DeepSeekMath §4.1 (mean, std); Dr.GRPO §3.2 (no std); RLOO (leave one out, G/(G−1)
-    times the centred reward).
+    Source: DeepSeekMath §4.1 (mean, std); Dr.GRPO §3.2 (no std); RLOO, Ahmadian et al. 2024
+    (leave one out: G/(G−1) times the centred reward).
     """
-    assert reward_E.shape == group_E.shape
-    assert reward_E.dim() == 1
-    if not bool(torch.isfinite(reward_E).all()):
-        raise ValueError("credit: a reward is not finite; unscored episodes must not be passed")
-    reward_E = reward_E.to(torch.float32)
-    _, index_E = torch.unique(group_E, return_inverse=True)
-    n_groups = int(index_E.max()) + 1 if index_E.numel() else 0
-    count_G = torch.zeros(n_groups).index_add_(0, index_E, torch.ones_like(reward_E))
-    sum_G = torch.zeros(n_groups).index_add_(0, index_E, reward_E)
+    assert return_E.shape == group_E.shape
+    _require_finite(return_E, "a reward")
+    reward_E = return_E.double()
+    index_E, n_groups = dense(group_E)
+    count_G = torch.bincount(index_E, minlength=n_groups)
+    sum_G = torch.zeros(n_groups, dtype=torch.float64).index_add_(0, index_E, reward_E)
     count_E = count_G[index_E]
-    exists_E = count_E >= 2
-    if rule.baseline == "none":
-        return reward_E.clone(), torch.ones_like(exists_E)
     centred_E = reward_E - sum_G[index_E] / count_E
     # Rounding must not turn an all-equal group into a signal.
-    lowest_G = torch.full((n_groups,), torch.inf).scatter_reduce_(0, index_E, reward_E, "amin")
-    highest_G = torch.full((n_groups,), -torch.inf).scatter_reduce_(0, index_E, reward_E, "amax")
+    edge_G = torch.full((n_groups,), torch.inf, dtype=torch.float64)
+    lowest_G = edge_G.scatter_reduce(0, index_E, reward_E, "amin")
+    highest_G = (-edge_G).scatter_reduce(0, index_E, reward_E, "amax")
     centred_E = torch.where((lowest_G == highest_G)[index_E], 0.0, centred_E)
     if rule.baseline == "leave_one_out":
         centred_E = centred_E * count_E / (count_E - 1).clamp(min=1)
     if rule.scale == "std":
-        square_G = torch.zeros(n_groups).index_add_(0, index_E, centred_E**2)
+        square_G = torch.zeros_like(sum_G).index_add_(0, index_E, centred_E**2)
         deviation_G = (square_G / (count_G - rule.ddof).clamp(min=1)).sqrt()
-        centred_E = centred_E / (deviation_G[index_E] + rule.epsilon)
-    return torch.where(exists_E, centred_E, 0.0), exists_E
+        divisor_E = deviation_G[index_E] + rule.epsilon
+        centred_E = torch.where(centred_E == 0, 0.0, centred_E / divisor_E)
+    kept_A = (count_E >= 2).nonzero()[:, 0]
+    return centred_E[kept_A].to(return_E.dtype), kept_A
+
+
+def process_advantage(
+    reward_K: Tensor, turns: Runs, group_E: Tensor, rule: GroupComparison
+) -> tuple[Tensor, Tensor]:
+    """A_k = Σ_{j ≥ k} (r_j − b) / s, with b and s over all step rewards of the group.
+
+    GRPO with process supervision (DeepSeekMath §4.1.3). Returns advantage_A and kept_A over turns,
+    as `group_advantage` does; a group whose only step reward stands alone is absent.
+    """
+    normalised_A, kept_A = group_advantage(reward_K, turns.spread(group_E), rule)
+    # An episode belongs to one group, so it is kept or absent as a whole.
+    return reward_to_go(normalised_A, Runs.of(turns.run_X[kept_A])), kept_A
+
+
+def _token_rewards(tokens: Tokens, rewards: Rewards, extra_T: Tensor | None) -> Tensor:
+    """A turn's reward arrives with its last token."""
+    reward_T = torch.zeros(len(tokens), dtype=rewards.reward_K.dtype)
+    turns = Runs.of(tokens.turn_T)
+    assert len(turns) == len(rewards.reward_K), "a turn without tokens would lose its reward"
+    reward_T[turns.last_R] = rewards.reward_K
+    return reward_T if extra_T is None else reward_T + extra_T
+
+
+def _to_turns(advantage_A: Tensor, kept_A: Tensor, turns: Runs) -> tuple[Tensor, Tensor]:
+    """Episodes' advantages to their turns."""
+    if len(kept_A) == len(turns):
+        return turns.spread(advantage_A), torch.arange(turns.size)
+    row_E = torch.full((len(turns),), -1)
+    row_E[kept_A] = torch.arange(len(kept_A))
+    row_K = turns.spread(row_E)
+    kept_K = (row_K >= 0).nonzero()[:, 0]
+    return advantage_A[row_K[kept_K]], kept_K
+
+
+def _to_tokens(advantage_A: Tensor, kept_A: Tensor, turn_T: Tensor, n_turns: int) -> Credit:
+    """Turns' advantages to their tokens; tokens of absent turns are absent."""
+    if len(kept_A) == n_turns:
+        return Credit(advantage_A.index_select(0, turn_T), torch.arange(len(turn_T)))
+    row_K = torch.full((n_turns,), -1)
+    row_K[kept_A] = torch.arange(len(kept_A))
+    row_T = row_K[turn_T]
+    index_A = (row_T >= 0).nonzero()[:, 0]
+    return Credit(advantage_A[row_T[index_A]], index_A)

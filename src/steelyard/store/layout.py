@@ -36,6 +36,11 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
+    def reference(self) -> Path:
+        """The policy as RL began, where a KL penalty is anchored."""
+        return self.path / "reference"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
