@@ -3,6 +3,7 @@
 import pytest
 from safetensors.numpy import load_file
 
+from conftest import RunFolder
 from steelyard.conductor import read_run_file, train
 from steelyard.conductor.algorithm_section import AlgorithmSection
 from steelyard.conductor.listener import NullListener
@@ -61,6 +62,12 @@ def test_every_row_trains(folder, tiny_model, other_model, name):
     assert any((before[k] != after[k]).any() for k in before)
 
 
+@pytest.fixture(scope="module")
+def plain_weights(tmp_path_factory, tiny_model):
+    folder = RunFolder(tmp_path_factory.mktemp("plain"), tiny_model)
+    return last_weights(run(folder.run_file("plain"), []), "model.safetensors")
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -68,19 +75,21 @@ def test_every_row_trains(folder, tiny_model, other_model, name):
         ['algorithm.kl={estimator="full", coefficient=0.1}'],
         ['algorithm.kl={estimator="k1_reward", coefficient=0.1}'],
         ["algorithm.entropy=0.01"],
-        ["algorithm.covariance=kl_cov"],
+        ["algorithm.covariance=kl_cov", "rl.epochs=2"],
         ['algorithm.correction={kind="truncate", prox="recomputed"}', "rl.minibatches=2"],
         ["algorithm.ratio=prefix", "algorithm.limit=widening_window", "rl.epochs=2"],
         ["algorithm.name=gspo", "rl.minibatches=2"],
         ["algorithm.name=ppo", "algorithm.critic=head"],
         ["algorithm.name=ppo", "algorithm.credit.level=turn", "algorithm.critic.clip=0.2"],
-        ["rl.overlong_buffer_tokens=16", "agent.max_episode_tokens=96"],
-        ["algorithm.credit.level=turn"],
+        ["rl.overlong_buffer_tokens=48", "agent.max_episode_tokens=64"],
+        ['algorithm.credit={baseline="leave_one_out", scale="none"}'],
     ],
     ids=lambda changes: " ".join(changes),
 )
-def test_an_axis_is_changed_from_the_run_file(folder, changes):
-    steps = metrics(run(folder.run_file("changed"), changes))
+def test_an_axis_is_changed_from_the_run_file(folder, changes, plain_weights):
+    directory = run(folder.run_file("changed"), changes)
+    steps = metrics(directory)
+    assert last_weights(directory, "model.safetensors") != plain_weights, "the axis had an effect"
     assert all(step["updated"] == 1 for step in steps)
     assert all(step["mismatch"] < 1e-3 for step in steps)
     if any("critic" in change for change in changes):
@@ -126,12 +135,33 @@ def test_reference_and_critic_survive_an_interruption(folder, changes, files):
         ({"name": "opd", "correction": "truncate"}, "twice"),
         ({"credit": "gae"}, "no critic learns them"),
         ({"kl": {"coefficient": "much"}}, "algorithm.kl.coefficient"),
+        ({"aggregate": "none"}, "a loss is always averaged"),
+        ({"covariance": {"kind": "kl_cov", "fraction": 5}}, "must lie in (0, 1]"),
+        ({"name": "reinforce", "credit": {"gamma": 7}}, "gamma must lie in [0, 1]"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(fields, sentence):
     with pytest.raises(ValueError, match="algorithm") as caught:
         AlgorithmSection(**fields)
     assert sentence in str(caught.value)
+
+
+def test_an_episode_without_tokens_counts_in_a_group_and_has_no_value(folder):
+    """Its prompt fills the context, so nothing is sampled and the outcome is 0."""
+    lines = (folder.path / "prompts.jsonl").read_text().splitlines()
+    longest = lines[0].replace("Say train 0.", "word " * 200)
+    (folder.path / "prompts.jsonl").write_text("\n".join([longest, *lines[1:]]) + "\n")
+    limits = ["agent.max_episode_tokens=160", "rl.dynamic_sampling=false"]
+    for name in ("dr_grpo", "ppo"):
+        steps = metrics(run(folder.run_file(name), [*limits, f"algorithm.name={name}"]))
+        assert all(step["updated"] == 1 for step in steps)
+
+
+def test_an_infinite_bound_survives_the_record(folder):
+    changes = ['algorithm.correction={kind="truncate", highest_ratio=inf}']
+    path = folder.run_file("decoupled")
+    run(path, changes)
+    run(path, changes, resume=True)
 
 
 def test_a_changed_axis_keeps_the_rest_of_the_row():

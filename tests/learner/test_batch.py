@@ -43,7 +43,6 @@ def test_every_action_token_has_one_row_with_all_it_needs(turns: bool):
         ]
     )
     assert len(batch) == 15
-    assert (batch.n_episodes, batch.n_groups) == (3, 2)
     assert batch.target_T.tolist() == [4, 5, 7, 8, 8] * 3
     assert batch.position_T.tolist() == [3, 4, 6, 4, 5] * 3
     assert batch.episode_T.tolist() == [0] * 5 + [1] * 5 + [2] * 5

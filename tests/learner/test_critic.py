@@ -10,7 +10,7 @@ from tiny_models import branching_batch, llama_config, save_model
 from torch import Tensor
 
 from steelyard.episodes import Segment, Trajectory
-from steelyard.learner import Batch, Learner, LearnerSettings, ValueFit
+from steelyard.learner import Batch, Learner, LearnerSettings, ValueFit, VocabularyLoss
 from steelyard.models.loading import LoadedModel
 from steelyard.objective import (
     Critic,
@@ -63,6 +63,17 @@ def test_a_critic_leaves_the_policys_gradient_unchanged(tiny_llama: LoadedModel,
     alone.step(batch, nll, wanted.weight_T, learning_rate=1e-3)
     beside.step(batch, nll, wanted.weight_T, learning_rate=1e-3, values=wanted)
     assert all(torch.equal(v, beside.weights()[k]) for k, v in alone.weights().items())
+
+
+def test_a_network_starts_from_the_policy_it_is_aligned_with(tiny_llama: LoadedModel):
+    learner = Learner(tiny_llama, EXACT, critic=Critic("network"))
+    batch = branching_batch(n=2)
+    weight_T = torch.full((len(batch),), 1.0 / len(batch))
+    learner.step(batch, lambda logp_T, _: -logp_T, weight_T, learning_rate=1e-2)
+    learner.align_critic()
+    trunk = learner._critic._weights.masters()
+    policy = learner.weights()
+    assert all(torch.equal(v, policy[k]) for k, v in trunk.items() if k in policy)
 
 
 def test_values_are_scored_before_each_token_and_after_truncated_episodes(
@@ -150,7 +161,12 @@ def test_vocabulary_terms_have_the_gradient_of_the_whole_logits(
         return vocabulary_loss(logit_CV, row, teacher_logit_CV=teacher)
 
     got = learner.step(
-        batch, nothing, weight_T, learning_rate=0.0, temperature=0.8, vocabulary=term
+        batch,
+        nothing,
+        weight_T,
+        learning_rate=0.0,
+        temperature=0.8,
+        vocabulary=VocabularyLoss(term, reads_teacher=True),
     )
     student, teacher = (_plain(model) for model in (tiny_llama, other_llama))
     total = torch.zeros(())

@@ -137,7 +137,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("reinforce_baseline", {"critic": None}, "no critic learns them"),
         ("grpo", {"critic": Critic()}, "a critic would be trained and not used"),
         ("reinforce", {"critic": Critic("head")}, "a critic would be trained and not used"),
-        ("sft", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read; use 'k2'"),
+        ("sft", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read; set kl = 'k2'"),
         ("rest", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read"),
         ("opd", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read"),
         ("reinforce", {"kl": KL(0.1, "k3_ratio")}, "multiplies by the ratio, and ratio is 'none'"),
@@ -152,7 +152,7 @@ def test_an_unknown_name_lists_the_known_ones():
             {"credit": None, "distillation": Distillation(), "correction": Correction()},
             "a ratio or a correction weighs credit, and there is none",
         ),
-        ("sft", {"covariance": KLCov()}, "covariance needs credit that varies"),
+        ("sft", {"covariance": KLCov()}, "credit, which does not vary here"),
         ("grpo", {"entropy": -0.1}, "entropy must be ≥ 0, got -0.1"),
     ],
 )
@@ -177,7 +177,7 @@ def test_samples_whose_age_goes_uncorrected_are_refused(
 ):
     row = algorithm(name, **changes)
     with pytest.raises(ValueError, match=sentence):
-        row.require_correction(staleness=staleness, updates_per_batch=updates)
+        row.require_fit(staleness=staleness, updates_per_batch=updates)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_samples_whose_age_goes_uncorrected_are_refused(
     ids=lambda x: getattr(x, "name", str(x)),
 )
 def test_samples_whose_age_is_corrected_are_accepted(row, staleness, updates):
-    row.require_correction(staleness=staleness, updates_per_batch=updates)
+    row.require_fit(staleness=staleness, updates_per_batch=updates)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,9 @@ ROWS = [
     *ALGORITHMS.values(),
     algorithm("ppo", correction=Correction(prox="recomputed")),
     algorithm("gspo", kl=KL(0.1, "k3_ratio"), correction=EPISODE_IS),
-    algorithm("dapo", limit=Mask(), correction=replace(EPISODE_IS, prox="interpolated")),
+    algorithm(
+        "dapo", limit=Mask(), correction=replace(EPISODE_IS, scope="token", prox="interpolated")
+    ),
     algorithm("ctpo", correction=Correction(scope="full", prox="recomputed"), kl=KL(0.1)),
     algorithm("reinforce", correction=Correction(), kl=KL(0.2, "k3_k2")),
     algorithm("cispo", anchor="behaviour", covariance=KLCov(0.2)),
@@ -189,7 +191,7 @@ def is_wide(row):
 @brief
 def test_a_split_inside_episodes_changes_nothing_with_the_wide_numbers_given(row, episodes, seed):
     """Any token to any part: log ρ and the correction were computed over whole episodes."""
-    if is_wide(row) and row.correction.prox == "interpolated":
+    if row.correction is not None and row.correction.prox == "interpolated":
         row = replace(row, correction=replace(row.correction, prox="recomputed"))
     tokens = tokens_of(episodes)
     logp_T, fixed = batch(tokens, seed, row)

@@ -461,8 +461,8 @@ def test_the_cap_of_cispo_acts_on_the_first_update_when_the_sampler_is_behind():
     assert weight(inert) == pytest.approx([1.0, 1.0])
     assert not token_loss(logp_T, fixed, inert).limited_T.any()
     with pytest.raises(ValueError, match="nothing corrects for it"):
-        inert.require_correction(staleness=1, updates_per_batch=1)
-    anchored.require_correction(staleness=1, updates_per_batch=1)
+        inert.require_fit(staleness=1, updates_per_batch=1)
+    anchored.require_fit(staleness=1, updates_per_batch=1)
 
 
 def test_gspo_is_limited_by_its_own_epsilon():
@@ -567,7 +567,7 @@ def test_decoupled_ppo_weighs_by_the_behaviour_policy():
     assert ours.tolist() == pytest.approx((PI * ADVANTAGE).tolist(), rel=1e-5)
     assert wrong.tolist() == pytest.approx((MU * ADVANTAGE).tolist(), rel=1e-5)
     with pytest.raises(ValueError, match="nothing corrects for it"):
-        algorithm("ppo").require_correction(staleness=1, updates_per_batch=1)
+        algorithm("ppo").require_fit(staleness=1, updates_per_batch=1)
 
 
 def test_the_same_weight_is_not_applied_twice():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from steelyard.objective import ALGORITHMS, KINDS, Algorithm, algorithm
+from steelyard.objective import KINDS, Algorithm, algorithm
 from steelyard.objective.ratio import Scope
 
 
@@ -20,7 +20,8 @@ class AlgorithmSection(BaseModel):
     `limit = { kind = "mask" }` takes another), or a kind's name, or "none".
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # An infinite bound stays infinite in the record.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
     name: str = "dapo"
     credit: str | dict[str, Any] | None = None
@@ -63,6 +64,13 @@ class AlgorithmSection(BaseModel):
         return algorithm(self.name, **changes)
 
 
+def hint(name: object, known: Iterable[str]) -> str:
+    """What the writer of `name` may have meant."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(str(name), choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(choices) or 'none'}"
+
+
 _SHORT: Mapping[str, str] = {
     "aggregate": "kind",
     "correction": "kind",
@@ -75,6 +83,8 @@ _SHORT: Mapping[str, str] = {
 
 def _record(axis: str, given: str | Mapping[str, Any], present: Any) -> Any:
     if given == "none":
+        if axis == "aggregate":
+            raise ValueError("algorithm.aggregate: a loss is always averaged; name how")
         return None
     kinds = KINDS[axis]
     fields: dict[str, Any]
@@ -91,28 +101,21 @@ def _record(axis: str, given: str | Mapping[str, Any], present: Any) -> Any:
                 )
             record = type(present)
         elif kind not in kinds:
-            close = difflib.get_close_matches(str(kind), kinds, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(sorted(kinds))}"
-            raise ValueError(f"algorithm.{axis}: kind {kind!r} is not known; {hint}")
+            raise ValueError(f"algorithm.{axis}: kind {kind!r} is not known; {hint(kind, kinds)}")
         else:
             record = kinds[kind]
     known = [field.name for field in dataclasses.fields(record)]
     for name in fields:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = (
-                f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
-            )
-            raise ValueError(f"algorithm.{axis}.{name}: unknown key; {hint}")
+            raise ValueError(f"algorithm.{axis}.{name}: unknown key; {hint(name, known)}")
     if type(present) is record:
         fields = dataclasses.asdict(present) | fields
     try:
         return TypeAdapter(record).validate_python(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(["algorithm", axis, *map(str, first["loc"])])
         message = str(first["msg"]).removeprefix("Value error, ")
+        if not first["loc"]:  # the record's own sentence already names the axis
+            raise ValueError(f"algorithm.{message}") from None
+        where = ".".join(["algorithm", axis, *map(str, first["loc"])])
         raise ValueError(f"{where}: {message}") from None
-
-
-__all__ = ["ALGORITHMS", "AlgorithmSection"]

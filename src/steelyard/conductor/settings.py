@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, V
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from steelyard.agents import AgentSettings
-from steelyard.conductor.algorithm_section import AlgorithmSection
+from steelyard.conductor.algorithm_section import AlgorithmSection, hint
 from steelyard.engines import EngineSettings
 from steelyard.learner import LearnerSettings
 from steelyard.models import EMBEDDED
@@ -81,7 +80,7 @@ class RLSection(_Section):
     dynamic_sampling: bool | None = Field(
         None,
         description="learn only from mixed groups; sample more until the batch is full; default: "
-        "if the algorithm compares groups",
+        "where an all-equal group would teach nothing",
     )
     max_groups_per_step: PositiveInt | None = Field(
         None, description="bound on groups sampled for one update; default twice groups_per_step"
@@ -187,7 +186,8 @@ class RunSettings(BaseSettings):
         """Whether only mixed groups are learned from."""
         if self.rl.dynamic_sampling is not None:
             return self.rl.dynamic_sampling
-        return isinstance(self.built_algorithm.credit, GroupComparison)
+        row = self.built_algorithm
+        return isinstance(row.credit, GroupComparison) and row.learns_from_credit_alone
 
 
 def read_run_file(path: Path, changes: Sequence[str] = ()) -> RunSettings:
@@ -233,7 +233,7 @@ def _require_trainable(settings: RunSettings) -> None:
         raise ValueError(
             f"algorithm.name: {row.name!r} learns from a teacher; name it in teacher.path"
         )
-    row.require_correction(
+    row.require_fit(
         staleness=settings.rl.staleness,
         updates_per_batch=settings.rl.epochs * settings.rl.minibatches,
     )
@@ -316,9 +316,7 @@ def _sentence(error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = _known_keys(first["loc"][:-1])
-        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-        return f"{where}: unknown key; {hint}"
+        return f"{where}: unknown key; {hint(first['loc'][-1], known)}"
     if first["type"] == "missing":
         return f"{where}: this key is required"
     if first["type"] == "value_error":

@@ -9,6 +9,7 @@ Engine and learner each live in a thread of their own; this one only coordinates
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import signal
 import sys
@@ -29,6 +30,7 @@ from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import GroupVerdict, Scored
 from steelyard.learner import Learner, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
+from steelyard.objective import as_table as describe
 from steelyard.sandbox import check_available
 from steelyard.store import (
     BASE_STEP,
@@ -156,13 +158,12 @@ class _Run:
             decay_steps=max(1, settings.rl.steps),
             final_fraction=settings.rl.final_learning_rate_fraction,
         )
-        teacher = settings.teacher
-        # Read now: a teacher that is not there must not be noticed after the warm start.
-        self._teacher = (
-            resolve(model_of(teacher.path))
-            if teacher is not None and self._algorithm.needs_teacher
-            else None
-        )
+        # Read now: one that is not there must not be noticed only after the warm start.
+        self._teacher = self._reference = None
+        if settings.teacher is not None and self._algorithm.needs_teacher:
+            self._teacher = resolve(model_of(settings.teacher.path))
+        if settings.reference.path is not None and self._algorithm.needs_reference:
+            self._reference = resolve(model_of(settings.reference.path))
         self._agreement_is_checked = False
 
     async def run(self) -> None:
@@ -186,6 +187,10 @@ class _Run:
             for note in (self._model.note, self._learner.note):
                 if note:
                     self._note(note)
+            self._store.add_event("algorithm", json.dumps(describe(self._algorithm)))
+            for role, other in (("teacher", self._teacher), ("reference", self._reference)):
+                if other is not None:
+                    self._store.add_event(role, str(other.path))
             step = last_checkpoint(self._store.directory)
             if step is None:
                 self._store.truncate_after(BASE_STEP)
@@ -252,6 +257,8 @@ class _Run:
         await self._evaluate("step-0", WARM_START_STEP, "dev", self._tasks.dev, done)
         if self._algorithm.needs_reference:
             await self._hold_reference(done)
+        if done == 0:
+            await self._on_learner_thread(self._learner.align_critic)
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
             draws = len(reader.groups())
@@ -274,17 +281,19 @@ class _Run:
     async def _hold_reference(self, done: int) -> None:
         """The anchor of the KL penalty: the named model, or the policy as RL begins, which a
         resumed run finds in its directory."""
-        named = self._settings.reference.path
-        directory = self._store.directory.reference
-        if named is None and done == 0:
-            await self._on_learner_thread(lambda: self._learner.export(directory))
-        if named is None and not directory.is_dir():
-            raise ValueError(
-                f"{directory}: the reference of this run is missing; restore it, or start another "
-                "run"
-            )
-        model = resolve(model_of(str(directory if named is None else named)))
-        await self._on_learner_thread(lambda: self._learner.set_reference(model))
+        model = self._reference
+        if model is None:
+            directory = self._store.directory.reference
+            if done == 0:
+                await self._on_learner_thread(lambda: self._learner.export(directory))
+            if not directory.is_dir():
+                raise ValueError(
+                    f"{directory}: the reference of this run is missing; restore it, or start "
+                    "another run"
+                )
+            model = resolve(str(directory))
+        anchor = model
+        await self._on_learner_thread(lambda: self._learner.set_reference(anchor))
 
     async def _step(self, step: int, source: GroupSource) -> None:
         began = time.monotonic()
@@ -342,7 +351,7 @@ class _Run:
             minibatches=rl.minibatches,
             overlong_buffer=rl.overlong_buffer_tokens,
             longest=self._settings.agent.max_episode_tokens,
-            seed=step,
+            seed=f"{self._settings.run.seed} {step}",
         )
         agreement = None if self._agreement_is_checked else self._settings.agreement
         return update(collected.used, self._learner, self._algorithm, plan, agreement)

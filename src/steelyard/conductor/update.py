@@ -11,8 +11,9 @@ from torch import Tensor
 
 from steelyard.conductor.settings import AgreementSection
 from steelyard.episodes import Episode, Group, Scored
-from steelyard.learner import Batch, Learner, Scores, StepMetrics, ValueFit
+from steelyard.learner import Batch, Learner, Scores, StepMetrics, ValueFit, VocabularyLoss
 from steelyard.objective import (
+    GAE,
     Algorithm,
     CorrectionWeight,
     Credit,
@@ -34,7 +35,8 @@ from steelyard.objective import (
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a batch is learned from: `epochs` passes in `minibatches` parts of whole groups, one
-    optimiser step each. `longest` and `overlong_buffer` (tokens) shape the reward if set."""
+    optimiser step each. `longest` and `overlong_buffer` (tokens) shape the reward if set; `seed`
+    orders the parts."""
 
     learning_rate: float
     temperature: float
@@ -42,10 +44,11 @@ class Plan:
     minibatches: int = 1
     overlong_buffer: int | None = None
     longest: int = 1
-    seed: int = 0
+    seed: str = ""
 
     @property
     def updates(self) -> int:
+        """Optimiser steps on one batch."""
         return self.epochs * self.minibatches
 
 
@@ -53,8 +56,9 @@ class Plan:
 class Update:
     """What an update learned from. Tensors are over the action tokens of `batch`.
 
-    `mismatch` is the mean absolute difference of the learner's and the engine's log-probs on the
-    trained tokens, in nats; `measures` are further numbers for the record.
+    `advantage_T` and `prox_logp_T` are NaN for tokens that have no advantage, or that were never
+    evaluated. `mismatch` is the mean absolute difference of the learner's and the engine's
+    log-probs on the trained tokens, in nats; `measures` are further numbers for the record.
     """
 
     episodes: list[Episode]
@@ -83,6 +87,9 @@ def update(
     sampled tokens. Raises: Disagreement beyond the bound.
     """
     scored = [(e, g) for g, group in enumerate(groups) for e in group.episodes if not e.unscored]
+    if isinstance(algorithm.credit, GAE):
+        # Nothing was sampled in these, so no value is read in them; a group's mean counts them.
+        scored = [(e, g) for e, g in scored if e.trajectory.n_action_tokens]
     if not scored:
         return None
     episodes = [episode for episode, _ in scored]
@@ -107,7 +114,7 @@ def require_agreement(
     Raises:
         Disagreement: names the size, the bound and the usual causes.
     """
-    logp_T = learner.score(batch, temperature=temperature).logp_T
+    logp_T = learner.logprobs(batch, torch.ones(len(batch)), temperature=temperature)
     gap = float((logp_T - batch.behaviour_logp_T).abs().mean())
     dtype = learner.settings.dtype
     bound = bounds.max_bfloat16 if dtype == "bfloat16" else bounds.max_float32
@@ -124,21 +131,12 @@ def require_agreement(
 def _scores(
     batch: Batch, episodes: Sequence[Episode], learner: Learner, algorithm: Algorithm, plan: Plan
 ) -> Scores | None:
-    """A pass before the first update; None where that update sees all that is needed anyway."""
-    recomputed = algorithm.correction is not None and algorithm.correction.prox == "recomputed"
-    scored = (algorithm.needs_reference, algorithm.needs_teacher, algorithm.critic is not None)
-    if not any(scored) and plan.updates == 1 and not recomputed and not _apart(batch, algorithm):
+    """What other models say of the tokens; None where the algorithm asks none."""
+    if not (algorithm.needs_reference or algorithm.needs_teacher or algorithm.critic):
         return None
-    truncated_E = torch.tensor([e.truncated for e in episodes])
+    bootstraps = isinstance(algorithm.credit, GAE) and algorithm.credit.bootstrap_truncated
+    truncated_E = torch.tensor([bootstraps and e.truncated for e in episodes])
     return learner.score(batch, temperature=plan.temperature, truncated_E=truncated_E)
-
-
-def _apart(batch: Batch, algorithm: Algorithm) -> bool:
-    """Whether a ratio spans segments, which the learner may evaluate one without the other."""
-    wide = algorithm.ratio in ("prefix", "sequence", "full") or (
-        algorithm.correction is not None and algorithm.correction.scope != "token"
-    )
-    return wide and len(batch.token_ids) > batch.n_episodes
 
 
 def _credit(
@@ -153,8 +151,9 @@ def _credit(
         return Credit(torch.zeros(len(batch)), torch.arange(len(batch)))
     reward_E = torch.tensor([_reward(episode) for episode in episodes])
     if plan.overlong_buffer is not None:
-        length_E = torch.tensor([e.trajectory.n_tokens for e in episodes])
-        reward_E += overlong_penalty(length_E, longest=plan.longest, buffer=plan.overlong_buffer)
+        # The limit bounds a context, so the longest segment is what approaches it.
+        longest_E = torch.tensor([max(map(len, e.trajectory.segments)) for e in episodes])
+        reward_E += overlong_penalty(longest_E, longest=plan.longest, buffer=plan.overlong_buffer)
     # The outcome is known after an episode's last turn.
     last_E = torch.bincount(batch.episode_K, minlength=batch.n_episodes).cumsum(0) - 1
     reward_K = torch.zeros(len(batch.episode_K)).index_add_(0, last_E, reward_E)
@@ -162,7 +161,9 @@ def _credit(
     if algorithm.kl is not None and algorithm.kl.estimator == "k1_reward":
         assert scores is not None
         assert scores.reference_logp_T is not None
-        reward_T = -algorithm.kl.coefficient * (scores.logp_T - scores.reference_logp_T)
+        gap_T = scores.logp_T - scores.reference_logp_T
+        # A token that the reference cannot say is dropped from the penalty, not from the episode.
+        reward_T = -algorithm.kl.coefficient * torch.where(torch.isfinite(gap_T), gap_T, 0.0)
     return credit(
         algorithm.credit,
         batch.tokens,
@@ -196,56 +197,34 @@ class _Learning:
         self._batch, self._episodes, self._scores = batch, episodes, scores
         self._learner, self._algorithm, self._plan = learner, algorithm, plan
         self._earned = earned
-        self._advantage_T = torch.zeros(len(batch))
+        self._advantage_T = torch.full((len(batch),), torch.nan)
         self._advantage_T[earned.index_A] = earned.advantage_A
-        self._has_credit_T = torch.zeros(len(batch), dtype=torch.bool)
-        self._has_credit_T[earned.index_A] = True
-        self._chosen_T: Tensor | None = None
-        if algorithm.covariance is not None:
-            start_logp_T = batch.behaviour_logp_T if scores is None else scores.logp_T
-            self._chosen_T = covariance_choice(
-                start_logp_T, self._advantage_T, algorithm.covariance, plan.seed
-            )
-        # What the learner itself computes at the batch's start, as far as it is known.
-        self._prox_logp_T = (
-            batch.behaviour_logp_T.clone() if scores is None else scores.logp_T.clone()
-        )
+        # What the learner itself computes at the batch's start, as far as it is evaluated.
+        self._prox_logp_T = torch.full((len(batch),), torch.nan)
         self._limited_T, self._corrected_T, self._dropped_T = (
             torch.zeros(len(batch), dtype=torch.bool) for _ in range(3)
         )
-        self._trained_T = torch.zeros(len(batch), dtype=torch.bool)
         self._start_version = learner.steps_taken
+        # Segments of one episode may be evaluated apart, and a wide ratio runs over all of them.
+        self._apart = algorithm.spans_segments and len(batch.token_ids) > batch.n_episodes
 
     def run(self) -> Update:
-        steps = [self._step(part_T) for part_T in self._parts()]
-        trained_T = self._trained_T
+        parts = self._parts()
+        # With one step the weights that score the batch are those that it starts from, so prox is
+        # what that step computes on the way. Else it is computed before any of them has moved.
+        if self._plan.updates > 1 or self._apart:
+            for part_T in parts:
+                logp_T = self._learner.logprobs(
+                    self._batch, part_T, temperature=self._plan.temperature
+                )
+                self._prox_logp_T = torch.where(part_T != 0, logp_T, self._prox_logp_T)
+        order = list(range(len(parts)))
+        steps = []
+        for epoch in range(self._plan.epochs):
+            random.Random(f"minibatches {self._plan.seed} {epoch}").shuffle(order)
+            steps += [self._step(parts[i]) for i in order]
+        trained_T = torch.stack(parts).any(0)
         gap_T = (self._prox_logp_T - self._batch.behaviour_logp_T).abs()[trained_T]
-
-        def share(marked_T: Tensor) -> float:
-            return float(marked_T[trained_T].float().mean()) if len(gap_T) else 0.0
-
-        measures: dict[str, float | None] = {
-            "limited_fraction": share(self._limited_T),
-            "dropped_tokens": float(self._dropped_T.sum()),
-        }
-        if self._algorithm.correction is not None:
-            measures["corrected_fraction"] = share(self._corrected_T)
-        if self._algorithm.needs_reference and self._scores is not None:
-            assert self._scores.reference_logp_T is not None
-            measures["kl_reference"] = float(
-                (self._scores.logp_T - self._scores.reference_logp_T).mean()
-            )
-        if self._algorithm.needs_teacher and self._scores is not None:
-            assert self._scores.teacher_logp_T is not None
-            measures["reverse_kl"] = float(
-                (self._scores.logp_T - self._scores.teacher_logp_T).mean()
-            )
-        if self._earned.target_A is not None and self._scores is not None:
-            assert self._scores.value_T is not None
-            measures["explained_variance"] = explained_variance(
-                self._scores.value_T[self._earned.index_A], self._earned.target_A
-            )
-            measures["value_loss"] = sum(s.value_loss for s in steps) / len(steps)
         return Update(
             episodes=self._episodes,
             batch=self._batch,
@@ -253,98 +232,115 @@ class _Learning:
             prox_logp_T=self._prox_logp_T,
             metrics=StepMetrics.of_several(steps),
             mismatch=float(gap_T.mean()) if len(gap_T) else 0.0,
-            measures=measures,
+            measures=self._measures(trained_T, steps),
         )
 
     def _parts(self) -> list[Tensor]:
-        """Per optimiser step, which tokens it learns from: whole groups, shuffled every epoch."""
-        plan, group_T = self._plan, self._batch.group_T
-        if plan.minibatches == 1:
-            return [self._has_credit_T] * plan.epochs
-        present = torch.unique(group_T[self._has_credit_T]).tolist()
+        """The coefficients of each minibatch, zero outside it: whole groups each.
+
+        A denominator counts every token that has an advantage; those whose loss is 0 whatever the
+        weights then need not be run.
+        """
+        batch, algorithm = self._batch, self._algorithm
+        index_A = self._earned.index_A
+        groups = torch.unique(batch.group_T[index_A]).tolist()
+        random.Random(f"parts {self._plan.seed}").shuffle(groups)
+        n_parts = min(self._plan.minibatches, len(groups))
         parts = []
-        for epoch in range(plan.epochs):
-            random.Random(f"minibatches {plan.seed} {epoch}").shuffle(present)
-            for i in range(min(plan.minibatches, len(present))):
-                mine = torch.tensor(present[i :: plan.minibatches])
-                parts.append(self._has_credit_T & torch.isin(group_T, mine))
+        for i in range(n_parts):
+            mine = torch.isin(batch.group_T[index_A], torch.tensor(groups[i::n_parts]))
+            mine_A = index_A[mine]
+            coefficient_T = torch.zeros(len(batch))
+            coefficient_T[mine_A] = token_coefficients(
+                batch.tokens.take(mine_A), algorithm.aggregate
+            )
+            if algorithm.learns_from_credit_alone:
+                coefficient_T[self._advantage_T == 0] = 0.0
+            parts.append(coefficient_T)
         return parts
 
-    def _step(self, part_T: Tensor) -> StepMetrics:
-        batch, algorithm, plan = self._batch, self._algorithm, self._plan
-        coefficient_T = torch.zeros(len(batch))
-        index_T = part_T.nonzero()[:, 0]
-        coefficient_T[index_T] = token_coefficients(batch.tokens.take(index_T), algorithm.aggregate)
-        # The denominator counts every token; those without any term then need not be run.
-        only_credit = not algorithm.needs_reference and not algorithm.needs_vocabulary
-        if only_credit and algorithm.critic is None and algorithm.covariance is None:
-            coefficient_T = torch.where(self._advantage_T == 0, 0.0, coefficient_T)
-        self._trained_T |= coefficient_T != 0
+    def _step(self, coefficient_T: Tensor) -> StepMetrics:
         fixed = self._fixed()
+        first_pass = fixed.prox_logp_T is None
 
         def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
-            # Bins are sorted by their tokens; an episode must come in reading order.
-            order = torch.argsort(index_T)
-            here = index_T[order]
-            if self._scores is None:
+            if first_pass:
                 self._prox_logp_T[index_T] = logp_T.detach()
-            result = token_loss(logp_T[order], fixed.take(here), algorithm)
-            self._limited_T[here] = result.limited_T
-            self._corrected_T[here] = result.corrected_T
-            self._dropped_T[here] = result.dropped_T
-            return result.value_T[torch.argsort(order)]
+            result = token_loss(logp_T, fixed.take(index_T), self._algorithm)
+            self._limited_T[index_T] = result.limited_T
+            self._corrected_T[index_T] = result.corrected_T
+            self._dropped_T[index_T] |= result.dropped_T
+            return result.value_T
 
         return self._learner.step(
-            batch,
+            self._batch,
             loss,
             coefficient_T,
-            learning_rate=plan.learning_rate,
-            temperature=plan.temperature,
-            vocabulary=self._vocabulary if algorithm.needs_vocabulary else None,
+            learning_rate=self._plan.learning_rate,
+            temperature=self._plan.temperature,
+            vocabulary=self._vocabulary(),
             values=self._value_fit(coefficient_T),
         )
 
     def _fixed(self) -> Fixed:
         batch, algorithm, scores = self._batch, self._algorithm, self._scores
-        apart = _apart(batch, algorithm)
+        known = self._plan.updates > 1 or self._apart
+        chosen_T = None
+        if algorithm.covariance is not None:
+            index_A = self._earned.index_A
+            logp_T = self._prox_logp_T if known else batch.behaviour_logp_T
+            chosen_T = torch.zeros(len(batch), dtype=torch.bool)
+            chosen_T[index_A] = covariance_choice(
+                logp_T[index_A], self._earned.advantage_A, algorithm.covariance
+            )
         return Fixed(
             tokens=batch.tokens,
-            advantage_T=self._advantage_T,
+            # Tokens without an advantage carry no coefficient; they are there for wide ratios.
+            advantage_T=self._advantage_T.nan_to_num(0.0),
             behaviour_logp_T=batch.behaviour_logp_T,
-            prox_logp_T=scores and scores.logp_T,
+            prox_logp_T=self._prox_logp_T if known else None,
             reference_logp_T=scores and scores.reference_logp_T,
-            wide_T=self._wide() if apart and algorithm.ratio != "none" else None,
-            correction=self._correction() if apart else None,
-            chosen_T=self._chosen_T,
+            wide_T=self._wide() if self._apart and algorithm.ratio != "none" else None,
+            correction=self._correction() if self._apart else None,
+            chosen_T=chosen_T,
             versions=Versions(batch.version_T, self._start_version, self._learner.steps_taken),
         )
 
     def _wide(self) -> Tensor:
-        assert self._scores is not None
-        batch = self._batch
-        anchor_T = self._scores.logp_T
-        if self._algorithm.anchor == "behaviour":
-            anchor_T = batch.behaviour_logp_T
-        present_T = self._learner.score(batch, temperature=self._plan.temperature).logp_T
-        wide = log_ratio(present_T, anchor_T, batch.tokens, self._algorithm.ratio)
+        batch, algorithm = self._batch, self._algorithm
+        behaviour = algorithm.anchor == "behaviour"
+        anchor_T = batch.behaviour_logp_T if behaviour else self._prox_logp_T
+        present_T = self._learner.logprobs(
+            batch, torch.ones(len(batch)), temperature=self._plan.temperature
+        )
+        wide = log_ratio(present_T, anchor_T, batch.tokens, algorithm.ratio)
         return torch.where(wide.usable_T, wide.value_T, torch.nan)
 
     def _correction(self) -> CorrectionWeight | None:
-        rule = self._algorithm.correction
+        rule, batch = self._algorithm.correction, self._batch
         if rule is None:
             return None
-        assert self._scores is not None
-        batch = self._batch
-        return correction_weight(self._scores.logp_T, batch.behaviour_logp_T, batch.tokens, rule)
+        return correction_weight(self._prox_logp_T, batch.behaviour_logp_T, batch.tokens, rule)
 
-    def _vocabulary(
-        self, logit_CV: Tensor, reference_CV: Tensor | None, teacher_CV: Tensor | None
-    ) -> Tensor:
-        return vocabulary_loss(
-            logit_CV,
-            self._algorithm,
-            reference_logit_CV=reference_CV,
-            teacher_logit_CV=teacher_CV,
+    def _vocabulary(self) -> VocabularyLoss | None:
+        algorithm = self._algorithm
+        if not algorithm.needs_vocabulary:
+            return None
+
+        def value(
+            logit_CV: Tensor, reference_CV: Tensor | None, teacher_CV: Tensor | None
+        ) -> Tensor:
+            return vocabulary_loss(
+                logit_CV,
+                algorithm,
+                reference_logit_CV=reference_CV,
+                teacher_logit_CV=teacher_CV,
+            )
+
+        return VocabularyLoss(
+            value,
+            reads_reference=algorithm.kl is not None and algorithm.kl.estimator == "full",
+            reads_teacher=algorithm.distillation is not None,
         )
 
     def _value_fit(self, coefficient_T: Tensor) -> ValueFit | None:
@@ -357,3 +353,27 @@ class _Learning:
         target_T = torch.zeros(len(self._batch))
         target_T[self._earned.index_A] = self._earned.target_A
         return ValueFit(target_T, self._scores.value_T, coefficient_T, rule)
+
+    def _measures(self, trained_T: Tensor, steps: Sequence[StepMetrics]) -> dict[str, float | None]:
+        algorithm, scores, earned = self._algorithm, self._scores, self._earned
+
+        def share(marked_T: Tensor) -> float:
+            return float(marked_T[trained_T].float().mean()) if bool(trained_T.any()) else 0.0
+
+        measures: dict[str, float | None] = {
+            "limited_fraction": share(self._limited_T),
+            "dropped_tokens": float(self._dropped_T.sum()),
+        }
+        if algorithm.correction is not None:
+            measures["corrected_fraction"] = share(self._corrected_T)
+        if scores is not None and scores.reference_logp_T is not None:
+            gap_T = scores.logp_T - scores.reference_logp_T
+            measures["kl_reference"] = float(gap_T.mean())
+        if scores is not None and scores.teacher_logp_T is not None:
+            measures["reverse_kl"] = float((scores.logp_T - scores.teacher_logp_T).mean())
+        if earned.target_A is not None and scores is not None:
+            assert scores.value_T is not None
+            value_A = scores.value_T[earned.index_A]
+            measures["explained_variance"] = explained_variance(value_A, earned.target_A)
+            measures["value_loss"] = sum(s.value_loss for s in steps) / len(steps)
+        return measures

@@ -2,7 +2,7 @@
 
 from steelyard.learner.batch import Batch
 from steelyard.learner.critic import ValueFit
-from steelyard.learner.learner import Learner, Scores, StepMetrics, TokenLoss, VocabularyLoss
+from steelyard.learner.learner import Learner, Loss, Scores, StepMetrics, VocabularyLoss
 from steelyard.learner.settings import LearnerSettings, LearningRate
 
 __all__ = [
@@ -10,9 +10,9 @@ __all__ = [
     "Learner",
     "LearnerSettings",
     "LearningRate",
+    "Loss",
     "Scores",
     "StepMetrics",
-    "TokenLoss",
     "ValueFit",
     "VocabularyLoss",
 ]

@@ -38,7 +38,6 @@ class Batch:
     version_T: Tensor
     episode_K: Tensor
     n_episodes: int
-    n_groups: int
 
     def __len__(self) -> int:
         return len(self.target_T)
@@ -132,7 +131,6 @@ class Batch:
             version_T=version,
             episode_K=torch.tensor(owners, dtype=torch.int64),
             n_episodes=len(trajectories),
-            n_groups=len(group_of),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ class CriticModel:
     """V(h) = w · hidden(h) + b, which starts at 0.
 
     As "head" it reads the policy's hidden states behind a stop-gradient; as "network" it has a
-    trunk of its own, which starts as the policy's does and is trained in full.
+    trunk of its own, which starts from the policy and is trained in full.
     """
 
     def __init__(self, rule: Critic, loaded: LoadedModel, settings: LearnerSettings) -> None:
@@ -71,10 +72,6 @@ class CriticModel:
         value_P: Tensor = self._head(states_PD.float())[:, 0]
         return value_P.cpu().index_select(0, bin_.prediction_T)
 
-    def clear(self) -> None:
-        """Forgets gradients."""
-        self._weights.clear()
-
     def fit(self, bin_: Bin, hidden_PD: Tensor, wanted: ValueFit) -> float:
         """Adds the gradient of coefficient · Σ_t weight_t · L_t over the bin; returns Σ weight · L.
 
@@ -90,6 +87,11 @@ class CriticModel:
         total = (wanted.weight_T[index_T] * loss_T).sum()
         (rule.coefficient * total).backward()  # type: ignore[no-untyped-call]
         return float(total.detach())
+
+    def take_trunk(self, weights: Mapping[str, Tensor]) -> None:
+        """Starts the trunk of a network from these weights, by Hugging Face name."""
+        if self._trunk is not None:
+            self._weights.overwrite(weights)
 
     def move(self, loss: float, learning_rate: float) -> str:
         """One optimiser step; says why not, if not."""

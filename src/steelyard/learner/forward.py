@@ -6,7 +6,7 @@ A Llama on the CPU goes through `learner.llama`, which must first agree with the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from steelyard.learner.batch import Batch
 from steelyard.learner.llama import LlamaDecoder, unsupported
 from steelyard.learner.packing import Bin, pack
 from steelyard.models.logprobs import token_logprobs
+from steelyard.models.precision import bfloat16_products
 
 _LOGP_TOLERANCE = 1e-3
 _GRADIENT_TOLERANCE = 1e-2
@@ -127,8 +128,10 @@ class BinForward:
         """The whole logits of predictions: float32 [P, V]. For a few of them at a time."""
         if outputs.all_logit_PV is not None:
             return outputs.all_logit_PV.float()
-        head_VD = self.model.get_output_embeddings().weight
-        return functional.linear(outputs.hidden_PD, head_VD).float()
+        hidden_PD, head_VD = outputs.hidden_PD, self.model.get_output_embeddings().weight
+        # Products of bfloat16 numbers, but sums and logits in float32, as in `token_logprobs`.
+        with bfloat16_products() if hidden_PD.dtype == torch.bfloat16 else nullcontext():
+            return functional.linear(hidden_PD.float(), head_VD.float())
 
     def _inputs(self, bin_: Bin) -> dict[str, Tensor]:
         # A plain sequence carries neither mask nor positions: every model understands it.

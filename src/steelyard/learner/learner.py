@@ -23,13 +23,23 @@ from steelyard.learner.trained import TrainedWeights
 from steelyard.models.loading import LoadedModel, load_weights
 from steelyard.objective import Critic
 
-TokenLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(logp_T, index_T) → value_T. `index_T` says which action tokens of the batch these are; an
-episode's tokens in one segment always come together. float32, on the CPU."""
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""(logp_T, index_T) → value_T. `index_T` says which action tokens of the batch these are,
+ascending; those of one segment always come together. float32, on the CPU."""
 
-VocabularyLoss: TypeAlias = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
-"""(logit_CV, reference_logit_CV, teacher_logit_CV) → value_C, for terms that need the whole
-vocabulary. Logits are float32, already divided by the temperature, a chunk of tokens at a time."""
+
+@dataclass(frozen=True, slots=True)
+class VocabularyLoss:
+    """A term that needs the whole vocabulary.
+
+    `value`: (logit_CV, reference_logit_CV, teacher_logit_CV) → value_C. Logits are float32, already
+    divided by the temperature, a chunk of tokens at a time; None where the term does not ask.
+    """
+
+    value: Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
+    reads_reference: bool = False
+    reads_teacher: bool = False
+
 
 _COUNTERS = "learner.json"
 _OPTIMISER = "optimizer.safetensors"
@@ -59,8 +69,8 @@ class StepMetrics:
 
     `loss` is Σ weight · value; `grad_norm` is before clipping; `entropy_mean` is nats per trained
     action token; `nodes` went through the model where `raw_tokens` would have without shared
-    prefixes; `value_loss` is the critic's; `skipped` names why the weights did not move (empty if
-    they did).
+    prefixes; `value_loss` is the critic's, a weighted mean; `skipped` names why the weights did
+    not move (empty if they did).
     """
 
     loss: float
@@ -166,10 +176,27 @@ class Learner:
             after_E = self._end_values(batch, truncated_E)
         return Scores(logp_T, reference_T, teacher_T, value_T, after_E)
 
+    def logprobs(self, batch: Batch, weight_T: Tensor, *, temperature: float = 1.0) -> Tensor:
+        """log π(token_t) of the episodes that a step with `weight_T` would run, 0 elsewhere.
+
+        In the same bins, so that with unmoved weights the step sees the same numbers to the last
+        bit: in bfloat16 another packing moves them by .02, and an episode's mean by more than
+        GSPO's window.
+        """
+        self._claim_threads()
+        logp_T = torch.zeros(len(batch))
+        with torch.no_grad():
+            for bin_ in self._pack(batch, _active(batch, weight_T)):
+                outputs = self._forward.run(bin_)
+                logp_T[bin_.index_T], _ = self._forward.logprobs(
+                    outputs, bin_, temperature=temperature, with_entropy=True
+                )
+        return logp_T
+
     def step(
         self,
         batch: Batch,
-        loss: TokenLoss,
+        loss: Loss,
         weight_T: Tensor,
         *,
         learning_rate: float,
@@ -190,9 +217,7 @@ class Learner:
         self._claim_threads()
         start = time.perf_counter()
         self._trained.clear()
-        active_E = torch.zeros(batch.n_episodes, dtype=torch.bool)
-        active_E[batch.episode_T[weight_T != 0]] = True
-        bins = self._pack(batch, active_E[batch.episode_T])
+        bins = self._pack(batch, _active(batch, weight_T))
         total = entropy = value_loss = 0.0
         for bin_ in bins:
             outputs = self._forward.run(bin_)
@@ -200,7 +225,8 @@ class Learner:
                 outputs, bin_, temperature=temperature, with_entropy=True
             )
             assert entropy_T is not None
-            value_T = loss(logp_T, bin_.index_T)
+            order = torch.argsort(bin_.index_T)
+            value_T = loss(logp_T[order], bin_.index_T[order])[torch.argsort(order)]
             if vocabulary is not None:
                 value_T = value_T + self._vocabulary_values(bin_, outputs, vocabulary, temperature)
             part = (weight_T[bin_.index_T] * value_T).sum()
@@ -218,7 +244,8 @@ class Learner:
             self.steps_taken += not skipped
         if bins and values is not None:
             assert self._critic is not None
-            self._critic.move(value_loss, self.settings.critic_learning_rate)
+            stuck = self._critic.move(value_loss, self.settings.critic_learning_rate)
+            skipped = skipped or (f"critic: {stuck}" if stuck else "")
         action_tokens = sum(len(bin_.index_T) for bin_ in bins)
         return StepMetrics(
             loss=total,
@@ -230,7 +257,7 @@ class Learner:
             bins=len(bins),
             seconds=time.perf_counter() - start,
             skipped=skipped,
-            value_loss=value_loss,
+            value_loss=0.0 if values is None else value_loss / max(1e-12, float(weight_T.sum())),
         )
 
     def weights(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
@@ -289,6 +316,11 @@ class Learner:
         """Starts AdamW's moments anew, as for another objective: imitation before, RL after."""
         self._trained.forget_moments()
 
+    def align_critic(self) -> None:
+        """Starts a critic network from the policy as it is now."""
+        if self._critic is not None:
+            self._critic.take_trunk(self.weights())
+
     def _pack(self, batch: Batch, wanted_T: Tensor | None) -> list[Bin]:
         """Bins that every model at hand can run."""
         forwards = [f for f in (self._forward, self._reference, self._teacher) if f is not None]
@@ -309,9 +341,8 @@ class Learner:
                 f"{sizes[1]}; their tokens do not mean the same, choose a model of its family"
             )
         weights = load_weights(model, getattr(torch, self.settings.dtype), self.settings.device)
-        forward = BinForward(weights, share_prefixes=self.settings.share_prefixes)
-        weights.requires_grad_(False)  # after its start-up check, which takes gradients
-        return forward
+        weights.requires_grad_(False)
+        return BinForward(weights, share_prefixes=self.settings.share_prefixes)
 
     def _logp(self, frozen: BinForward, batch: Batch, temperature: float) -> Tensor:
         logp_T = torch.zeros(len(batch))
@@ -335,10 +366,12 @@ class Learner:
     ) -> Tensor:
         """The term of each action token of the bin, computed once per distinct prediction and
         again in backward, so that the logits of one chunk exist at a time."""
+        wanted = (
+            self._reference if term.reads_reference else None,
+            self._teacher if term.reads_teacher else None,
+        )
         with torch.no_grad():
-            frozen = [
-                None if f is None else (f, f.run(bin_)) for f in (self._reference, self._teacher)
-            ]
+            frozen = [None if f is None else (f, f.run(bin_)) for f in wanted]
 
         def chunk(own: Outputs, part: slice) -> Tensor:
             student_CV = (self._forward.logits(own) / temperature).cpu()
@@ -346,7 +379,7 @@ class Learner:
                 None if f is None else (f[0].logits(f[1].rows(part)) / temperature).cpu()
                 for f in frozen
             ]
-            return term(student_CV, *others)
+            return term.value(student_CV, *others)
 
         parts = []
         for start in range(0, len(bin_.node_P), _CHUNK_TOKENS):
@@ -452,6 +485,13 @@ class Learner:
         wanted = self.settings.threads
         if wanted is not None and torch.get_num_threads() != wanted:
             torch.set_num_threads(wanted)
+
+
+def _active(batch: Batch, weight_T: Tensor) -> Tensor:
+    """The tokens of every episode that has a token with weight."""
+    active_E = torch.zeros(batch.n_episodes, dtype=torch.bool)
+    active_E[batch.episode_T[weight_T != 0]] = True
+    return active_E[batch.episode_T]
 
 
 def _with_adapter(model: Any, settings: LearnerSettings) -> Any:

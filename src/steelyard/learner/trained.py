@@ -113,6 +113,14 @@ class TrainedWeights:
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
 
+    def overwrite(self, weights: Mapping[str, Tensor]) -> None:
+        """Takes those of `weights` that are held here; the rest and AdamW's state stay."""
+        with torch.no_grad():
+            for name, pair in self._pairs.items():
+                if name in weights:
+                    pair.master.copy_(weights[name])
+        self._publish()
+
     def masters(self) -> dict[str, Tensor]:
         """By name."""
         return {name: pair.master.detach() for name, pair in self._pairs.items()}

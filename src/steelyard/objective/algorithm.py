@@ -77,15 +77,27 @@ class Algorithm:
             or (self.kl is not None and self.kl.estimator == "full")
         )
 
-    def require_correction(self, *, staleness: int, updates_per_batch: int) -> None:
-        """Refuses a run in which the samples' age would go uncorrected.
+    @property
+    def spans_segments(self) -> bool:
+        """Whether a ratio runs over an episode's tokens across its segments."""
+        wide_correction = self.correction is not None and self.correction.scope != "token"
+        return self.ratio in ("prefix", "sequence", "full") or wide_correction
+
+    @property
+    def learns_from_credit_alone(self) -> bool:
+        """Whether a token with advantage 0 has loss 0, so that an all-equal group is silent."""
+        others = (self.kl, self.critic, self.covariance, self.distillation)
+        return self.entropy == 0.0 and all(part is None for part in others)
+
+    def require_fit(self, *, staleness: int, updates_per_batch: int) -> None:
+        """Refuses a run in which the samples' age would go uncorrected, or a part do nothing.
 
         Args:
             staleness: policy versions that a sample may lag behind the learner.
             updates_per_batch: optimiser steps on one batch.
 
         Raises:
-            ValueError: no correction would be applied.
+            ValueError: one sentence that names the axis to change.
         """
         if self.credit is None or self.imitates:
             return
@@ -103,6 +115,12 @@ class Algorithm:
                 f"algorithm {self.name!r}: {updates_per_batch} updates per batch make all but the "
                 "first off-policy, and ratio 'none' is right only for fresh samples; set "
                 "ratio = 'token', or one update"
+            )
+        if updates_per_batch == 1 and isinstance(self.covariance, KLCov):
+            raise ValueError(
+                f"algorithm {self.name!r}: covariance 'kl_cov' holds tokens near where the batch "
+                "began, and with one update per batch they are still there; set rl.epochs or "
+                "rl.minibatches above 1, or drop it"
             )
         if (
             updates_per_batch > 1
@@ -123,7 +141,7 @@ def _contradictions(row: Algorithm) -> list[tuple[bool, str]]:
     return [
         (
             row.limit is not None and row.ratio == "none",
-            "a limit bounds a ratio, and ratio is 'none'; drop the limit or set ratio = 'token'",
+            "a limit bounds a ratio, and ratio is 'none'; set limit = 'none' too, or a ratio",
         ),
         (
             isinstance(row.credit, Imitation) and row.ratio != "none",
@@ -156,11 +174,13 @@ def _contradictions(row: Algorithm) -> list[tuple[bool, str]]:
         ),
         (
             row.critic is not None and not learned,
-            "a critic would be trained and not used; drop it, or use credit 'gae'",
+            "a critic would be trained and not used; set critic = 'none', or credit = 'gae' or "
+            "credit = { kind = 'reward_to_go', baseline = 'learned' }",
         ),
         (
             row.kl is not None and row.kl.estimator == "k1_reward" and not rewarded,
-            "kl 'k1_reward' is taken off the reward, which this credit does not read; use 'k2'",
+            "kl 'k1_reward' is taken off the reward, which this credit does not read; set "
+            "kl = 'k2', or 'none'",
         ),
         (
             row.kl is not None and row.kl.estimator == "k3_ratio" and row.ratio == "none",
@@ -168,12 +188,22 @@ def _contradictions(row: Algorithm) -> list[tuple[bool, str]]:
         ),
         (
             row.credit is None and row.distillation is None,
-            "nothing to learn from: neither credit nor distillation",
+            "nothing to learn from: neither credit nor distillation; set one of them",
         ),
         (
             row.credit is None and (row.ratio != "none" or row.correction is not None),
             "a ratio or a correction weighs credit, and there is none; drop them",
         ),
-        (row.covariance is not None and not rewarded, "covariance needs credit that varies"),
+        (
+            row.covariance is not None and isinstance(row.credit, Imitation | Filter | None),
+            "covariance compares log-probs with credit, which does not vary here; drop it",
+        ),
+        (
+            row.correction is not None
+            and row.correction.prox == "interpolated"
+            and row.spans_segments,
+            "correction.prox 'interpolated' is defined token by token; use 'recomputed' with a "
+            "ratio over the episode",
+        ),
         (row.entropy < 0.0, f"entropy must be ≥ 0, got {row.entropy}"),
     ]

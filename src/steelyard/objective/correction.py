@@ -89,8 +89,9 @@ def interpolated_prox(
 ) -> Tensor:
     """log π_prox ≈ log μ + α (log π_θ − log μ), α = (v_prox − v_μ) / (v_θ − v_μ).
 
-    A token sampled by the present version has α = 1: prox is the learner's own number, not the
-    engine's. Detached. Source: A-3PO (AReaL), 2025.
+    A token sampled by the present version has α = 1. One sampled by the version at the batch's
+    start has α = 0 after the first update: prox is then μ, the engine's rounding included, which a
+    window as narrow as GSPO's would notice. Detached. Source: A-3PO (AReaL), 2025.
     """
     age_T = (version - version_T).clamp(min=1)
     alpha_T = ((prox_version - version_T).double() / age_T).clamp(0.0, 1.0)

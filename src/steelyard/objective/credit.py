@@ -36,6 +36,9 @@ class RewardToGo:
     gamma: float = 1.0
     baseline: Literal["none", "learned"] = "none"
 
+    def __post_init__(self) -> None:
+        _require_share("gamma", self.gamma)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
@@ -59,21 +62,28 @@ class GroupComparison:
                 f"credit: scale 'std' is defined for baseline 'mean', not {self.baseline!r}: the "
                 "deviation would be taken around another centre than the one subtracted"
             )
+        if not self.epsilon >= 0.0:
+            raise ValueError(f"credit: epsilon must be ≥ 0, got {self.epsilon}")
 
 
 @dataclass(frozen=True, slots=True)
 class GAE:
-    """GAE(γ, λ) of a critic over action tokens or over turns (V at a turn's first token)."""
+    """GAE(γ, λ) of a critic over action tokens or over turns (V at a turn's first token).
+
+    `bootstrap_truncated` credits an episode that a limit cut with the value of where it stood.
+    Off, it ends there: right where a task says that being cut off is failing, as the agent loop
+    here does, since else never handing in would cost nothing.
+    """
 
     gamma: float = 1.0
     lam: float = 0.95
     level: Literal["token", "turn"] = "token"
     whiten: bool = False
+    bootstrap_truncated: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in (("gamma", self.gamma), ("lam", self.lam)):
-            if not 0.0 <= value <= 1.0:
-                raise ValueError(f"credit: {name} must lie in [0, 1], got {value}")
+        _require_share("gamma", self.gamma)
+        _require_share("lam", self.lam)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +187,7 @@ def credit(
             kept = turns.spread(kept_E)[tokens.turn_T].nonzero()[:, 0]
             return Credit(torch.ones(len(kept)), kept)
         case RewardToGo():
-            return_T = reward_to_go(reward_K, turns, rule.gamma)[tokens.turn_T]
+            return_T = reward_to_go(reward_K, turns, rule.gamma).index_select(0, tokens.turn_T)
             if rule.baseline == "none":
                 return Credit(return_T, torch.arange(n_tokens))
             assert value_T is not None
@@ -279,6 +289,11 @@ def _token_rewards(tokens: Tokens, rewards: Rewards, extra_T: Tensor | None) -> 
     assert len(turns) == len(rewards.reward_K), "a turn without tokens would lose its reward"
     reward_T[turns.last_R] = rewards.reward_K
     return reward_T if extra_T is None else reward_T + extra_T
+
+
+def _require_share(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"credit: {name} must lie in [0, 1], got {value}")
 
 
 def _to_turns(advantage_A: Tensor, kept_A: Tensor, turns: Runs) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,8 @@ class Critic:
     coefficient: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.coefficient < math.inf:
+            raise ValueError(f"critic: coefficient must be above 0, got {self.coefficient}")
         if self.clip is not None and self.clip <= 0.0:
             raise ValueError(f"critic: clip must be above 0, got {self.clip}; or leave it out")
 

@@ -46,6 +46,8 @@ class Distillation:
             )
         if not 0.0 <= self.beta <= 1.0:
             raise ValueError(f"distillation: beta must lie in [0, 1], got {self.beta}")
+        if not 0.0 < self.coefficient < math.inf:
+            raise ValueError(f"distillation: coefficient must be above 0, got {self.coefficient}")
         if self.temperature <= 0.0:
             raise ValueError(f"distillation: temperature must be above 0, got {self.temperature}")
         if self.entry_clip is not None and self.divergence not in ("forward_kl", "reverse_kl"):

@@ -67,10 +67,10 @@ class WideningWindow:
     upper_for_negative: bool = False
 
     def __post_init__(self) -> None:
-        if self.low < 0.0 or self.high < 0.0:
+        if not (self.low >= 0.0 and self.high >= 0.0 and self.power >= 0.0):
             raise ValueError(
-                f"limit: the window's low and high are log-distances ≥ 0, got {self.low}, "
-                f"{self.high}"
+                f"limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
+                f"{self.low}, {self.high}, {self.power}"
             )
 
 
@@ -157,17 +157,9 @@ def _clip_min(
 ) -> Limited:
     """Which edge binds depends on the sign of A: `high` above for A > 0, for A < 0 `low` below
     and `top` above. That is the minimum of the two products, without an infinity in one."""
-    fixed_T = log_ratio_T.detach()
-    gains_T, losses_T = advantage_T > 0, advantage_T < 0
-    above_T, below_T = gains_T & (fixed_T > high), losses_T & (fixed_T < low)
-    limited_T = above_T | below_T
-    edge_T = torch.where(above_T, high, low)
-    if top.dim() or bool(torch.isfinite(top)):
-        beyond_T = losses_T & (fixed_T > top)
-        limited_T = limited_T | beyond_T
-        edge_T = torch.where(beyond_T, top, edge_T)
-    # At an edge itself torch would split a minimum's gradient; here it is all or nothing.
-    bounded_T = torch.where(limited_T, edge_T, log_ratio_T)
+    gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(low, top)
+    bounded_T = torch.where(advantage_T > 0, gain_T, loss_T)
+    limited_T = (bounded_T.detach() != log_ratio_T.detach()) & (advantage_T != 0)
     return Limited(bounded_T.exp() * advantage_T, limited_T)
 
 

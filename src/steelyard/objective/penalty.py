@@ -38,8 +38,11 @@ class KL:
     estimator: KLEstimator = "k2"
 
     def __post_init__(self) -> None:
-        if self.coefficient <= 0.0:
-            raise ValueError(f"kl: coefficient must be above 0, got {self.coefficient}")
+        if not 0.0 < self.coefficient < torch.inf:
+            raise ValueError(
+                f"kl: coefficient must be above 0, got {self.coefficient}; to switch it off write "
+                "kl = 'none'"
+            )
 
 
 def kl_value(
@@ -81,11 +84,14 @@ def entropy(logit_CV: Tensor) -> Tensor:
 class ClipCov:
     """Drops the gradient of a random `fraction` of the tokens whose centred product
     (log π − mean)(A − mean) lies in (lowest, highest). Cui et al. 2025, where the policy's
-    clip is opened to ±1."""
+    clip is opened to ±1 (`limit = { low = 1, high = 1 }`); the limit here stays the row's."""
 
     fraction: float = 2e-4
     lowest: float = 1.0
     highest: float = 5.0
+
+    def __post_init__(self) -> None:
+        _require_fraction(self.fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,14 @@ class KLCov:
 
     fraction: float = 2e-3
     coefficient: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_fraction(self.fraction)
+
+
+def _require_fraction(fraction: float) -> None:
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"covariance: fraction must lie in (0, 1], got {fraction}; .002 is .2 %")
 
 
 def covariance(logp_T: Tensor, advantage_T: Tensor) -> Tensor:

@@ -55,9 +55,9 @@ class Runs:
 
     def sum(self, value_X: Tensor) -> Tensor:
         """Σ over each run: float64 [R]."""
-        value_X = value_X.double()
-        total_X = value_X.cumsum(0)
-        return total_X[self.last_R] - total_X[self.start_R] + value_X[self.start_R]
+        if not len(self):
+            return value_X.double()
+        return torch.segment_reduce(value_X.double(), "sum", lengths=self.length_R, unsafe=True)
 
     def running_sum(self, value_X: Tensor) -> Tensor:
         """y_i = Σ_{j ≤ i, same run} x_j: float64 [X]."""

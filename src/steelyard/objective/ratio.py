@@ -58,18 +58,18 @@ def log_ratio(logp_T: Tensor, anchor_logp_T: Tensor, tokens: Tokens, scope: Scop
         return LogRatio(own_T, usable_T)
     episodes = tokens.episodes
     fixed_T = own_T.detach()
-    wide_T = _summed(fixed_T, episodes, scope)
-    value_T = wide_T.to(own_T.dtype)
+    value_T = _summed(fixed_T, episodes, scope)
     if own_T.requires_grad:
         value_T = value_T + (own_T - fixed_T)
     if whole:
         return LogRatio(value_T, usable_T)
-    usable_T = _summed(~usable_T, episodes, scope) == 0
+    usable_T = _summed((~usable_T).to(own_T.dtype), episodes, scope) == 0
     return LogRatio(torch.where(usable_T, value_T, 0.0), usable_T)
 
 
 def _summed(value_T: Tensor, episodes: Runs, scope: Scope) -> Tensor:
     if scope == "prefix":
-        return episodes.running_sum(value_T)
+        return episodes.running_sum(value_T).to(value_T.dtype)
     total_E = episodes.sum(value_T)
-    return episodes.spread(total_E / episodes.length_R if scope == "sequence" else total_E)
+    total_E = total_E / episodes.length_R if scope == "sequence" else total_E
+    return episodes.spread(total_E.to(value_T.dtype))
