@@ -85,6 +85,26 @@ def test_a_warm_start_imitates_the_reference_solutions(folder):
         assert not reader.groups()
 
 
+def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
+    tasks = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "tasks"
+    changes = [
+        f"tasks.demonstrations={tasks / 'demonstrations'}",
+        "warm_start.epochs=1",
+        "warm_start.weak_below=0.5",
+        "agent.max_turn_tokens=96",
+        "rl.steps=0",
+    ]
+    # The prompts are of another kind than the demonstrations, so every demonstration is "the rest".
+    folder.reward("return 0.0")
+    directory = run(folder.run_file("practising"), changes=changes)
+    with RunReader(directory) as reader:
+        (practice,) = reader.evaluations("train")
+        assert practice.name == "practice"
+        notes = [event.text for event in reader.events() if "of practice" in event.text]
+        assert notes == ["kinds solved in under 50% of practice: k0, k1"]
+        assert len(reader.steps("warm_start")) == 8, "no demonstration is of a weak kind"
+
+
 def test_a_run_continues_only_with_its_own_settings(finished):
     with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
         run(finished.parents[1] / "first.toml", changes=["rl.steps=9"], resume=True)

@@ -63,6 +63,14 @@ class WarmStartSection(_Section):
     episodes_per_batch: PositiveInt = 8
     warmup_batches: int = Field(4, ge=0)
     final_learning_rate_fraction: float = Field(0.1, ge=0, le=1, description="linear decay to")
+    weak_below: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="after the epochs every training task is tried once, and kinds solved less "
+        "often than this are imitated further, so that none is dead when RL begins; 0: not tried",
+    )
+    weak_epochs: PositiveInt = Field(1, description="epochs over the demonstrations of weak kinds")
     run_checks: bool = Field(
         True, description="demonstrations run the visible checks before they hand in"
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import signal
 import sys
 import threading
@@ -22,13 +21,22 @@ from typing import Any, TypeVar
 from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, remove_after
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
-from steelyard.conductor.listener import Listener, StepReport
-from steelyard.conductor.settings import RunSettings, as_table
+from steelyard.conductor.listener import Listener
+from steelyard.conductor.reporting import grading_seconds, step_report, update_metrics
+from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.update import Plan, Update, update
-from steelyard.conductor.warm_start import demonstrations, n_batches, warm_start
+from steelyard.conductor.warm_start import (
+    batches,
+    demonstrations,
+    further_batches,
+    n_batches,
+    rate_of,
+    warm_start,
+    weak_kinds,
+)
 from steelyard.conductor.workshop import Workshop, tasks_of_split
-from steelyard.episodes import GroupVerdict, Scored
-from steelyard.learner import Learner, LearningRate, StepMetrics
+from steelyard.episodes import Scored, Trajectory
+from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.objective import as_table as describe
 from steelyard.sandbox import check_available
@@ -39,6 +47,7 @@ from steelyard.store import (
     RunNotFound,
     RunReader,
     RunStore,
+    Tally,
     UnknownSchema,
 )
 from steelyard.tasks import Task
@@ -221,7 +230,37 @@ class _Run:
             run_checks=section.run_checks,
         )
 
-        def on_batch(number: int, metrics: StepMetrics) -> None:
+        plan = batches(played, section, self._settings.run.seed)
+        await self._imitate(plan, rate_of(section, len(plan)), 0)
+        if section.weak_below > 0.0:
+            await self._imitate_weak_kinds(section, played, len(plan))
+        self._learner.forget_moments()
+        await self._publish()
+
+    async def _imitate_weak_kinds(
+        self, section: WarmStartSection, played: Sequence[Trajectory], done: int
+    ) -> None:
+        """Tries every training task once, and imitates further what is not yet learned: a kind
+        that never succeeds gives RL nothing to start from."""
+        await self._publish()
+        by_kind = await self._evaluate("practice", WARM_START_STEP, "train", self._tasks.train)
+        assert by_kind is not None, "what an earlier process practised was forgotten"
+        weak = weak_kinds(by_kind, section.weak_below)
+        names = ", ".join(sorted(weak)) or "none"
+        self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names}")
+        kinds = [task.kind for task in self._tasks.demonstrations]
+        plan = further_batches(played, kinds, weak, section, self._settings.run.seed)
+        self._listener.phase("warm start of weak kinds", len(plan))
+        # Half the rate: the policy is past the steep part, and should not unlearn the rest.
+        await self._imitate(plan, rate_of(section, len(plan), share=0.5), done)
+
+    async def _imitate(self, plan: Sequence[Batch], rate: LearningRate, done: int) -> None:
+        """Imitates the batches, which are recorded as those after the first `done`."""
+        number = done
+
+        def on_batch(metrics: StepMetrics) -> None:
+            nonlocal number
+            number += 1
             self._listener.advance(1)
             if metrics.skipped:
                 self._note(f"warm start batch {number} moved nothing: {metrics.skipped}")
@@ -239,16 +278,7 @@ class _Run:
                 version=self._learner.steps_taken,
             )
 
-        await warm_start(
-            played,
-            self._learner,
-            section,
-            self._settings.run.seed,
-            on_batch,
-            self._on_learner_thread,
-        )
-        self._learner.forget_moments()
-        await self._publish()
+        await warm_start(plan, self._learner, rate, on_batch, self._on_learner_thread)
 
     async def _reinforce(self, done: int) -> None:
         """The RL steps after `done`, with the evaluations around them."""
@@ -323,19 +353,19 @@ class _Run:
             self._record_tokens(result)
             self._agreement_is_checked = True
             await self._publish()
-        report = _report(
+        report = step_report(
             step,
             collected,
             result,
             seconds={
                 "sampling": sampling_seconds,
-                "grading": _grading_seconds(collected),
+                "grading": grading_seconds(collected),
                 "training": time.monotonic() - began,
             },
             sampled=sampled,
             sampling_rate=sampled / busy if busy else None,
         )
-        extra = _update_metrics(result) | {"seconds_engine": busy}
+        extra = update_metrics(result) | {"seconds_engine": busy}
         self._store.add_metrics(
             step, "rl", report.metrics() | extra, version=self._learner.steps_taken
         )
@@ -373,13 +403,16 @@ class _Run:
         split: str,
         tasks: Sequence[Task],
         policy_step: int | None = None,
-    ) -> None:
-        """Evaluates the present policy, unless that is recorded or it is no longer there."""
+    ) -> dict[str, Tally] | None:
+        """Evaluates the present policy, unless that is recorded or it is no longer there.
+
+        Returns what was solved, by kind; None if it was not evaluated now.
+        """
         if not tasks or (policy_step is not None and policy_step > step):
-            return
+            return None
         with RunReader(self._settings.path) as reader:
             if any(e.name == name for e in reader.evaluations(split)):
-                return
+                return None
         section = self._settings.evaluation
         samples = section.dev_samples
         if split == "test":
@@ -399,6 +432,7 @@ class _Run:
         total, by_kind = tally(episodes)
         kinds = {kind: (part.solved, part.n) for kind, part in by_kind.items()}
         self._listener.evaluation(name, split, total.solved, total.n, kinds)
+        return by_kind
 
     async def _checkpoint(self, step: int) -> None:
         directory = self._store.directory
@@ -450,52 +484,6 @@ class _Run:
     def _note(self, text: str) -> None:
         self._listener.note(text)
         self._store.add_event("note", text)
-
-
-def _report(
-    step: int,
-    collected: Collected,
-    result: Update | None,
-    *,
-    seconds: dict[str, float],
-    sampled: int,
-    sampling_rate: float | None,
-) -> StepReport:
-    scored = [
-        e.outcome for g in collected.groups for e in g.episodes if isinstance(e.outcome, Scored)
-    ]
-    metrics = result.metrics if result is not None else None
-    return StepReport(
-        step=step,
-        reward_mean=sum(o.reward for o in scored) / len(scored) if scored else None,
-        solved=sum(o.solved for o in scored),
-        scored=len(scored),
-        groups={v: sum(g.verdict is v for g in collected.groups) for v in GroupVerdict},
-        entropy=metrics.entropy_mean if metrics else None,
-        sampling_tokens_per_second=sampling_rate,
-        training_tokens_per_second=metrics.raw_tokens / metrics.seconds if metrics else None,
-        seconds=seconds,
-        tokens_sampled=sampled,
-        tokens_trained=metrics.nodes if metrics else 0,
-        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    )
-
-
-def _update_metrics(result: Update | None) -> dict[str, float | None]:
-    if result is None:
-        return {"updated": 0.0}
-    return {
-        "updated": float(not result.metrics.skipped),
-        "loss": result.metrics.loss,
-        "grad_norm": result.metrics.grad_norm,
-        "mismatch": result.mismatch,
-        "tokens_unpacked": result.metrics.raw_tokens,
-    } | result.measures
-
-
-def _grading_seconds(collected: Collected) -> float:
-    """Seconds that graders worked; they overlap with sampling."""
-    return sum(e.seconds.get("grading", 0.0) for g in collected.groups for e in g.episodes)
 
 
 def _require_some_score(collected: Collected) -> None:

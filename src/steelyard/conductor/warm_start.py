@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from steelyard.conductor.workshop import Workshop
 from steelyard.episodes import StopReason, Trajectory
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.objective import ALGORITHMS, Fixed, token_coefficients, token_loss
+from steelyard.store import Tally
 from steelyard.tasks import Task
 
 
@@ -67,6 +68,37 @@ def batches(
     return result
 
 
+def weak_kinds(by_kind: Mapping[str, Tally], below: float) -> set[str]:
+    """The kinds of task that are solved in less than the share `below` of scored episodes."""
+    return {kind for kind, part in by_kind.items() if part.n and part.solved < below * part.n}
+
+
+def further_batches(
+    trajectories: Sequence[Trajectory],
+    kinds: Sequence[str],
+    weak: Collection[str],
+    settings: WarmStartSection,
+    seed: int,
+) -> list[Batch]:
+    """Batches of which half are demonstrations of weak kinds, each once an epoch; the other half
+    keep the rest from being unlearned.
+
+    Args:
+        kinds: the kind of each trajectory.
+    """
+    mine = [t for t, kind in zip(trajectories, kinds, strict=True) if kind in weak]
+    rest = [t for t, kind in zip(trajectories, kinds, strict=True) if kind not in weak]
+    half = max(1, settings.episodes_per_batch // 2)
+    result: list[Batch] = []
+    for epoch in range(settings.weak_epochs):
+        draw = random.Random(f"weak kinds {seed} {epoch}")
+        draw.shuffle(mine)
+        for start in range(0, len(mine), half):
+            others = draw.sample(rest, min(half, len(rest)))
+            result.append(Batch.from_trajectories([*mine[start : start + half], *others]))
+    return result
+
+
 def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics:
     """One step on −(1/T) Σ_t log π(token_t): assistant tokens, stop tokens included."""
     row = ALGORITHMS["sft"]
@@ -80,28 +112,29 @@ def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics
 
 
 async def warm_start(
-    trajectories: Sequence[Trajectory],
+    plan: Sequence[Batch],
     learner: Learner,
-    settings: WarmStartSection,
-    seed: int,
-    on_batch: Callable[[int, StepMetrics], None],
+    rate: LearningRate,
+    on_batch: Callable[[StepMetrics], None],
     in_learner_thread: Callable[[Callable[[], StepMetrics]], asyncio.Future[StepMetrics]],
 ) -> None:
-    """Runs every batch; `on_batch` hears of each, numbered from 1."""
-    plan = batches(trajectories, settings, seed)
-    rate = LearningRate(
-        peak=settings.learning_rate,
-        warmup_steps=settings.warmup_batches,
-        decay_steps=len(plan),
-        final_fraction=settings.final_learning_rate_fraction,
-    )
+    """Imitates every batch in turn; `on_batch` hears of each."""
     for i, batch in enumerate(plan):
         on_batch(
-            i + 1,
             await in_learner_thread(
                 lambda batch=batch, i=i: imitate(batch, learner, rate.at(i))  # type: ignore[misc]
             ),
         )
+
+
+def rate_of(settings: WarmStartSection, n: int, *, share: float = 1.0) -> LearningRate:
+    """The schedule of `n` batches, at `share` of the section's rate."""
+    return LearningRate(
+        peak=share * settings.learning_rate,
+        warmup_steps=min(settings.warmup_batches, n // 4),
+        decay_steps=max(1, n),
+        final_fraction=settings.final_learning_rate_fraction,
+    )
 
 
 def n_batches(n_demonstrations: int, settings: WarmStartSection) -> int:

@@ -1,0 +1,58 @@
+"""What is reported and recorded of a step."""
+
+from __future__ import annotations
+
+import resource
+
+from steelyard.conductor.collect import Collected
+from steelyard.conductor.listener import StepReport
+from steelyard.conductor.update import Update
+from steelyard.episodes import GroupVerdict, Scored
+
+
+def step_report(
+    step: int,
+    collected: Collected,
+    result: Update | None,
+    *,
+    seconds: dict[str, float],
+    sampled: int,
+    sampling_rate: float | None,
+) -> StepReport:
+    """What a step sampled, learned and cost."""
+    scored = [
+        e.outcome for g in collected.groups for e in g.episodes if isinstance(e.outcome, Scored)
+    ]
+    metrics = result.metrics if result is not None else None
+    return StepReport(
+        step=step,
+        reward_mean=sum(o.reward for o in scored) / len(scored) if scored else None,
+        solved=sum(o.solved for o in scored),
+        scored=len(scored),
+        groups={v: sum(g.verdict is v for g in collected.groups) for v in GroupVerdict},
+        entropy=metrics.entropy_mean if metrics else None,
+        sampling_tokens_per_second=sampling_rate,
+        training_tokens_per_second=metrics.raw_tokens / metrics.seconds if metrics else None,
+        seconds=seconds,
+        tokens_sampled=sampled,
+        tokens_trained=metrics.nodes if metrics else 0,
+        peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def update_metrics(result: Update | None) -> dict[str, float | None]:
+    """What else is known of an update, for the record."""
+    if result is None:
+        return {"updated": 0.0}
+    return {
+        "updated": float(not result.metrics.skipped),
+        "loss": result.metrics.loss,
+        "grad_norm": result.metrics.grad_norm,
+        "mismatch": result.mismatch,
+        "tokens_unpacked": result.metrics.raw_tokens,
+    } | result.measures
+
+
+def grading_seconds(collected: Collected) -> float:
+    """Seconds that graders worked; they overlap with sampling."""
+    return sum(e.seconds.get("grading", 0.0) for g in collected.groups for e in g.episodes)
