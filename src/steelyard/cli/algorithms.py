@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def algorithms(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """The algorithms that [algorithm].name can be, one row each."""
+    """The table of algorithms, one row each; [algorithm].name takes all but sft, the warm start."""
     from steelyard.objective import ALGORITHMS, as_table
 
     if as_json:

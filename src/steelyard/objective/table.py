@@ -254,7 +254,7 @@ def algorithm(name: str, **changes: Any) -> Algorithm:
 
 
 def as_table(row: Algorithm) -> dict[str, Any]:
-    """The record as JSON values, each axis with its kind; what a run file could say."""
+    """The record as JSON values, each axis with its kind."""
     table: dict[str, Any] = {}
     for axis in dataclasses.fields(row):
         value = getattr(row, axis.name)
