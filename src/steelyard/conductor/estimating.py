@@ -60,7 +60,9 @@ def estimate(settings: RunSettings) -> Estimate:
     prompts_of_groups = rl.groups_per_step * prompt
     trained_tokens = rl.steps * (prompts_of_groups + episodes * sampled)
     if settings.warm_start is not None:
-        trained_tokens += settings.warm_start.epochs * demonstration_tokens
+        # If half of the kinds are weak: as many demonstrations of the others go with them.
+        again = settings.warm_start.weak_epochs if settings.warm_start.weak_below else 0
+        trained_tokens += (settings.warm_start.epochs + again) * demonstration_tokens
     throughput = _matmul_flops(settings.learner.dtype)
     seconds = 2 * body * sampled_tokens / (
         throughput * _SAMPLING_EFFICIENCY
@@ -91,7 +93,9 @@ def _evaluation_episodes(settings: RunSettings, tasks: RunTasks) -> int:
     section, rl = settings.evaluation, settings.rl
     rounds = 1 + (rl.steps // section.every_steps if section.every_steps else 0)
     on_test = len(tasks.test) * (section.test_samples + 2 * section.baseline_samples)
-    return on_test + rounds * len(tasks.dev) * section.dev_samples
+    practises = settings.warm_start is not None and settings.warm_start.weak_below > 0.0
+    practice = len(tasks.train) * section.dev_samples if practises else 0
+    return on_test + practice + rounds * len(tasks.dev) * section.dev_samples
 
 
 def _parameters(config: Any) -> tuple[int, int]:
