@@ -208,16 +208,21 @@ class _Learning:
         # Segments of one episode may be evaluated apart, and a wide ratio runs over all of them.
         self._apart = algorithm.spans_segments and len(batch.token_ids) > batch.n_episodes
 
+    @property
+    def _knows_prox(self) -> bool:
+        """Whether prox is computed beforehand, and not on the way of the only step."""
+        return self._plan.updates > 1 or self._apart
+
     def run(self) -> Update:
         parts = self._parts()
         # With one step the weights that score the batch are those that it starts from, so prox is
         # what that step computes on the way. Else it is computed before any of them has moved.
-        if self._plan.updates > 1 or self._apart:
+        if self._knows_prox:
             for part_T in parts:
                 logp_T = self._learner.logprobs(
                     self._batch, part_T, temperature=self._plan.temperature
                 )
-                self._prox_logp_T = torch.where(part_T != 0, logp_T, self._prox_logp_T)
+                self._prox_logp_T = torch.where(logp_T.isnan(), self._prox_logp_T, logp_T)
         order = list(range(len(parts)))
         steps = []
         for epoch in range(self._plan.epochs):
@@ -284,7 +289,7 @@ class _Learning:
 
     def _fixed(self) -> Fixed:
         batch, algorithm, scores = self._batch, self._algorithm, self._scores
-        known = self._plan.updates > 1 or self._apart
+        known = self._knows_prox
         chosen_T = None
         if algorithm.covariance is not None:
             index_A = self._earned.index_A

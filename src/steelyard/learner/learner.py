@@ -177,14 +177,14 @@ class Learner:
         return Scores(logp_T, reference_T, teacher_T, value_T, after_E)
 
     def logprobs(self, batch: Batch, weight_T: Tensor, *, temperature: float = 1.0) -> Tensor:
-        """log π(token_t) of the episodes that a step with `weight_T` would run, 0 elsewhere.
+        """log π(token_t) of the episodes that a step with `weight_T` would run, NaN elsewhere.
 
         In the same bins, so that with unmoved weights the step sees the same numbers to the last
         bit: in bfloat16 another packing moves them by .02, and an episode's mean by more than
         GSPO's window.
         """
         self._claim_threads()
-        logp_T = torch.zeros(len(batch))
+        logp_T = torch.full((len(batch),), torch.nan)
         with torch.no_grad():
             for bin_ in self._pack(batch, _active(batch, weight_T)):
                 outputs = self._forward.run(bin_)
