@@ -4,8 +4,15 @@ import pytest
 
 from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.warm_start import further_batches, rate_of, weak_kinds
-from steelyard.episodes import Segment, Trajectory
-from steelyard.store import Tally
+from steelyard.episodes import (
+    Cause,
+    Episode,
+    Scored,
+    Segment,
+    StopReason,
+    Trajectory,
+    Unscored,
+)
 
 
 def demonstration(token):
@@ -15,15 +22,24 @@ def demonstration(token):
     return Trajectory([segment])
 
 
-def test_a_kind_is_weak_below_the_threshold_and_unscored_episodes_do_not_count():
-    by_kind = {
-        "dead": Tally(0, 8, 0),
-        "alive": Tally(2, 8, 0),
-        "strong": Tally(8, 8, 0),
-        "unscored": Tally(0, 0, 8),
-    }
-    assert weak_kinds(by_kind, 0.25) == {"dead"}
-    assert weak_kinds(by_kind, 0.26) == {"dead", "alive"}
+def episode(kind, outcome, heldout=None):
+    return Episode(
+        "e", "t", "g", demonstration(3), outcome, StopReason.SUBMITTED, heldout, kind=kind
+    )
+
+
+def test_a_kind_is_weak_by_the_verifier_alone_and_unscored_episodes_do_not_count():
+    failed, solved = Scored(0.0), Scored(1.0)
+    episodes = [
+        *[episode("dead", failed)] * 8,
+        *[episode("alive", solved)] * 2,
+        *[episode("alive", failed)] * 6,
+        # What the verifier passes and held-out checks do not is no reason to teach it further.
+        *[episode("hacked", solved, failed)] * 8,
+        *[episode("unscored", Unscored(Cause.SANDBOX_FAILURE, "it did not start"))] * 8,
+    ]
+    assert weak_kinds(episodes, 0.25) == {"dead"}
+    assert weak_kinds(episodes, 0.26) == {"dead", "alive"}
 
 
 def test_half_of_each_batch_is_weak_and_every_weak_demonstration_comes_once_an_epoch():

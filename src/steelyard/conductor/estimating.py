@@ -94,7 +94,7 @@ def _evaluation_episodes(settings: RunSettings, tasks: RunTasks) -> int:
     rounds = 1 + (rl.steps // section.every_steps if section.every_steps else 0)
     on_test = len(tasks.test) * (section.test_samples + 2 * section.baseline_samples)
     practises = settings.warm_start is not None and settings.warm_start.weak_below > 0.0
-    practice = len(tasks.train) * section.dev_samples if practises else 0
+    practice = len(tasks.train) if practises else 0
     return on_test + practice + rounds * len(tasks.dev) * section.dev_samples
 
 

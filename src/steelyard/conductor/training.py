@@ -35,7 +35,7 @@ from steelyard.conductor.warm_start import (
     weak_kinds,
 )
 from steelyard.conductor.workshop import Workshop, tasks_of_split
-from steelyard.episodes import Scored, Trajectory
+from steelyard.episodes import Episode, Scored, Trajectory
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.objective import as_table as describe
@@ -47,7 +47,6 @@ from steelyard.store import (
     RunNotFound,
     RunReader,
     RunStore,
-    Tally,
     UnknownSchema,
 )
 from steelyard.tasks import Task
@@ -243,9 +242,9 @@ class _Run:
         """Tries every training task once, and imitates further what is not yet learned: a kind
         that never succeeds gives RL nothing to start from."""
         await self._publish()
-        by_kind = await self._evaluate("practice", WARM_START_STEP, "train", self._tasks.train)
-        assert by_kind is not None, "what an earlier process practised was forgotten"
-        weak = weak_kinds(by_kind, section.weak_below)
+        episodes = await self._evaluate("practice", WARM_START_STEP, "train", self._tasks.train)
+        # By the verifier alone: what held-out checks say must not reach what is learned.
+        weak = weak_kinds(episodes, section.weak_below)
         names = ", ".join(sorted(weak)) or "none"
         self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names}")
         kinds = [task.kind for task in self._tasks.demonstrations]
@@ -403,19 +402,21 @@ class _Run:
         split: str,
         tasks: Sequence[Task],
         policy_step: int | None = None,
-    ) -> dict[str, Tally] | None:
+    ) -> list[Episode]:
         """Evaluates the present policy, unless that is recorded or it is no longer there.
 
-        Returns what was solved, by kind; None if it was not evaluated now.
+        Returns the episodes that were played now.
         """
         if not tasks or (policy_step is not None and policy_step > step):
-            return None
+            return []
         with RunReader(self._settings.path) as reader:
             if any(e.name == name for e in reader.evaluations(split)):
-                return None
+                return []
         section = self._settings.evaluation
         samples = section.dev_samples
-        if split == "test":
+        if split == "train":
+            samples = 1
+        elif split == "test":
             samples = section.test_samples if name == "final" else section.baseline_samples
         requests = evaluation_requests(name, split, tasks, samples, self._settings.run.seed)
         self._listener.phase(f"evaluating on {split} ({name})", len(requests))
@@ -432,7 +433,7 @@ class _Run:
         total, by_kind = tally(episodes)
         kinds = {kind: (part.solved, part.n) for kind, part in by_kind.items()}
         self._listener.evaluation(name, split, total.solved, total.n, kinds)
-        return by_kind
+        return episodes
 
     async def _checkpoint(self, step: int) -> None:
         directory = self._store.directory

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -12,10 +13,9 @@ from torch import Tensor
 from steelyard.agents import AgentSettings, demonstrate
 from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.workshop import Workshop
-from steelyard.episodes import StopReason, Trajectory
+from steelyard.episodes import Episode, Scored, StopReason, Trajectory
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.objective import ALGORITHMS, Fixed, token_coefficients, token_loss
-from steelyard.store import Tally
 from steelyard.tasks import Task
 
 
@@ -68,9 +68,13 @@ def batches(
     return result
 
 
-def weak_kinds(by_kind: Mapping[str, Tally], below: float) -> set[str]:
-    """The kinds of task that are solved in less than the share `below` of scored episodes."""
-    return {kind for kind, part in by_kind.items() if part.n and part.solved < below * part.n}
+def weak_kinds(episodes: Sequence[Episode], below: float) -> set[str]:
+    """The kinds of task of which less than the share `below` is solved, by the verifier alone."""
+    verdicts: dict[str, list[bool]] = defaultdict(list)
+    for episode in episodes:
+        if isinstance(episode.outcome, Scored):
+            verdicts[episode.kind].append(episode.outcome.solved)
+    return {kind for kind, seen in verdicts.items() if sum(seen) < below * len(seen)}
 
 
 def further_batches(
