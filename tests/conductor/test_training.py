@@ -86,6 +86,9 @@ def test_a_warm_start_imitates_the_reference_solutions(folder):
 
 
 def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
+    """Two of the prompts are of a kind that is demonstrated; none of them is ever solved."""
+    lines = (folder.path / "prompts.jsonl").read_text().replace('"kind": "k1"', '"kind": "off"')
+    (folder.path / "prompts.jsonl").write_text(lines)
     tasks = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "tasks"
     changes = [
         f"tasks.demonstrations={tasks / 'demonstrations'}",
@@ -94,15 +97,15 @@ def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
         "agent.max_turn_tokens=96",
         "rl.steps=0",
     ]
-    # The prompts are of another kind than the demonstrations, so every demonstration is "the rest".
     folder.reward("return 0.0")
     directory = run(folder.run_file("practising"), changes=changes)
     with RunReader(directory) as reader:
         (practice,) = reader.evaluations("train")
         assert practice.name == "practice"
         notes = [event.text for event in reader.events() if "of practice" in event.text]
-        assert notes == ["kinds solved in under 50% of practice: k0, k1"]
-        assert len(reader.steps("warm_start")) == 8, "no demonstration is of a weak kind"
+        assert notes == ["kinds solved in under 50% of practice: k0 (not demonstrated), off"]
+        # Eight batches of eight, then the six demonstrations of `off`, four a batch of eight.
+        assert [step.step for step in reader.steps("warm_start")] == list(range(1, 11))
 
 
 def test_a_run_continues_only_with_its_own_settings(finished):

@@ -19,8 +19,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from steelyard.episodes import Episode, Group, Scored, StopReason, Trajectory
+from steelyard.episodes import Episode, Group, Scored, Segment, StopReason, Trajectory, Turn
 from steelyard.episodes.episode import GroupVerdict
+from steelyard.learner import Batch
 from steelyard.models.logprobs import token_logprobs
 from steelyard.objective import (
     GAE,
@@ -116,8 +117,20 @@ def walk_everything(reward: list[float], value: list[float], lam: float) -> list
 @pytest.mark.parametrize("observed", [0, 1, 10])
 def test_gae_does_not_decay_through_observation_tokens(observed):
     """OpenRLHF and SkyRL: one more λ for every observation token."""
+    segment = Segment()
+    segment.append_context([1])
+    segment.append_action([2, 3], [-1.0, -1.0], [0, 0])
+    if observed:
+        segment.append_context([4] * observed)
+    segment.append_action([5, 6], [-1.0, -1.0], [0, 0])
+    second = 3 + observed
+    turns = [
+        Turn(0, (1, 3), (3, second), ""),
+        Turn(0, (second, second + 2), (second + 2, second + 2), ""),
+    ]
+    tokens = Batch.from_trajectories([Trajectory([segment], turns)]).tokens
     reward = rewards_of([0.0, 1.0])
-    ours = credit(GAE(lam=0.95), tokens_of([2, 2]), reward, value_T=torch.zeros(4)).advantage_A
+    ours = credit(GAE(lam=0.95), tokens, reward, value_T=torch.zeros(4)).advantage_A
     wrong = walk_everything([0.0] * (3 + observed) + [1.0], [0.0] * (4 + observed), 0.95)
     assert ours[0].item() == pytest.approx(0.95**3)  # three actions follow, however much is seen
     assert (wrong[0] == pytest.approx(0.95**3)) is (observed == 0)

@@ -46,7 +46,7 @@ def _spoken(command: Callable[P, None]) -> Callable[P, None]:
 
 app = typer.Typer(
     name="steelyard",
-    help="Trains LLM agents from their own trajectories, and tells you when your reward is lying.",
+    help="Trains LLM agents from their own trajectories, on tasks with verifiers, in sandboxes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

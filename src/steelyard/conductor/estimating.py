@@ -25,7 +25,7 @@ _TRAINING_EFFICIENCY = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Sizes in GB (10^9 bytes), times in seconds; upper bounds where a run may end early."""
+    """Sizes in GB (10^9 bytes), times in seconds."""
 
     parameters: int
     tasks: dict[str, int]

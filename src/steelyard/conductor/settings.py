@@ -68,7 +68,7 @@ class WarmStartSection(_Section):
         ge=0,
         le=1,
         description="after the epochs every training task is tried once, and kinds solved less "
-        "often than this are imitated further, so that none is dead when RL begins; 0: not tried",
+        "often than this are imitated further, so that fewer are dead when RL begins; 0: not tried",
     )
     weak_epochs: PositiveInt = Field(1, description="epochs over the demonstrations of weak kinds")
     run_checks: bool = Field(
@@ -79,7 +79,7 @@ class WarmStartSection(_Section):
 class RLSection(_Section):
     """`[rl]`: the loop."""
 
-    steps: int = Field(10, ge=0, description="policy updates")
+    steps: int = Field(10, ge=0, description="batches learned from")
     groups_per_step: PositiveInt = Field(8, description="groups that an update learns from")
     episodes_per_group: Annotated[int, Field(ge=2)] = 8
     learning_rate: PositiveFloat = 5e-5

@@ -245,9 +245,9 @@ class _Run:
         episodes = await self._evaluate("practice", WARM_START_STEP, "train", self._tasks.train)
         # By the verifier alone: what held-out checks say must not reach what is learned.
         weak = weak_kinds(episodes, section.weak_below)
-        names = ", ".join(sorted(weak)) or "none"
-        self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names}")
         kinds = [task.kind for task in self._tasks.demonstrations]
+        names = ", ".join(k if k in kinds else f"{k} (not demonstrated)" for k in sorted(weak))
+        self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names or 'none'}")
         plan = further_batches(played, kinds, weak, section, self._settings.run.seed)
         self._listener.phase("warm start of weak kinds", len(plan))
         # Half the rate: the policy is past the steep part, and should not unlearn the rest.

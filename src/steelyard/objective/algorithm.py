@@ -116,6 +116,12 @@ class Algorithm:
                 "first off-policy, and ratio 'none' is right only for fresh samples; set "
                 "ratio = 'token', or one update"
             )
+        if updates_per_batch == 1 and self.critic is not None and self.critic.clip is not None:
+            raise ValueError(
+                f"algorithm {self.name!r}: critic.clip holds values near where the batch began, "
+                "and with one update per batch they are still there; set rl.epochs or "
+                "rl.minibatches above 1, or drop it"
+            )
         if updates_per_batch == 1 and isinstance(self.covariance, KLCov):
             raise ValueError(
                 f"algorithm {self.name!r}: covariance 'kl_cov' holds tokens near where the batch "
