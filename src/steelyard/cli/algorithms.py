@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from steelyard.objective import Algorithm
 
 
+_WIDE = 120
+"""Columns below which the table would break its words."""
+
+
 def algorithms(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -23,22 +27,13 @@ def algorithms(
     if as_json:
         print(json.dumps({k: as_table(v) for k, v in ALGORITHMS.items()}, indent=2))
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", leading=1)
-    for column in ("algorithm", "weight from", "critic", "ratio", "limit", "aggregate", "source"):
-        # Names of algorithms stay whole: they are what one types.
-        table.add_column(column, no_wrap=column == "algorithm", overflow="fold")
-    for row in ALGORITHMS.values():
-        table.add_row(
-            row.name,
-            weight_from(row),
-            "no" if row.critic is None else row.critic.kind,
-            ratio(row),
-            limit(row),
-            aggregate(row),
-            row.source,
-        )
     console = Console()
-    console.print(table)
+    rows = [cells(row) for row in ALGORITHMS.values()]
+    if console.width >= _WIDE:
+        console.print(_table(rows))
+    else:
+        for row in rows:
+            console.print(_block(row), markup=False, highlight=False)
     console.print(
         "Ratio and limit are of π_θ over the learner's own recomputation at the batch's start, "
         "unless μ (the sampler) is named.\nEvery axis can be changed in the run file's "
@@ -46,6 +41,36 @@ def algorithms(
         highlight=False,
         markup=False,
     )
+
+
+def cells(row: Algorithm) -> dict[str, str]:
+    """What the notes' table says of an algorithm, by column."""
+    return {
+        "algorithm": row.name,
+        "weight from": weight_from(row),
+        "critic": "no" if row.critic is None else row.critic.kind,
+        "ratio": ratio(row),
+        "limit": limit(row),
+        "aggregate": aggregate(row),
+        "source": row.source,
+    }
+
+
+def _table(rows: list[dict[str, str]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", leading=1)
+    for column in rows[0]:
+        # Names of algorithms stay whole: they are what one types.
+        table.add_column(column, no_wrap=column == "algorithm")
+    for row in rows:
+        table.add_row(*row.values())
+    return table
+
+
+def _block(row: dict[str, str]) -> str:
+    """The row for a narrow screen, one line a column."""
+    lines = [f"{row['algorithm']}  ({row['source']})"]
+    shown = ("weight from", "critic", "ratio", "limit", "aggregate")
+    return "\n".join([*lines, *(f"    {name:<12} {row[name]}" for name in shown), ""])
 
 
 def weight_from(row: Algorithm) -> str:
