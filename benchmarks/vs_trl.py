@@ -31,7 +31,7 @@ def reward(text: str) -> float:
 
 def steelyard_step() -> Callable[[], tuple[float, int]]:
     """Returns a function that takes one step and gives its seconds and sampled tokens."""
-    from steelyard.conductor.update import update
+    from steelyard.conductor.update import Plan, update
     from steelyard.engines import EngineSettings, TorchEngine
     from steelyard.episodes import Episode, Group, Scored, Segment, StopReason, Trajectory
     from steelyard.learner import Learner, LearnerSettings
@@ -76,7 +76,7 @@ def steelyard_step() -> Callable[[], tuple[float, int]]:
             Group(str(g), str(g), [e for e in episodes if e.group == str(g)])
             for g in range(len(PROMPTS))
         ]
-        update(groups, learner, algorithm("dapo"), learning_rate=1e-6, temperature=1.0)
+        update(groups, learner, algorithm("dapo"), Plan(learning_rate=1e-6, temperature=1.0))
         release_threads()  # as a run does when the engine is next
         steps += 1
         engine.load(learner.weights(), steps)

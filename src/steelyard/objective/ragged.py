@@ -50,8 +50,9 @@ class Runs:
         return torch.repeat_interleave(self.length_R, output_size=self.size)
 
     def ordinal_X(self) -> Tensor:
-        """Place within the run, counted from 1."""
-        return torch.arange(1, self.size + 1) - self.spread(self.start_R)
+        """Place within the run, counted from 1: int32."""
+        start_X = self.spread(self.start_R.to(torch.int32))
+        return torch.arange(1, self.size + 1, dtype=torch.int32).sub_(start_X)
 
     def sum(self, value_X: Tensor) -> Tensor:
         """Σ over each run: float64 [R]."""
@@ -61,9 +62,9 @@ class Runs:
 
     def running_sum(self, value_X: Tensor) -> Tensor:
         """y_i = Σ_{j ≤ i, same run} x_j: float64 [X]."""
-        value_X = value_X.double()
-        total_X = value_X.cumsum(0)
-        return total_X - self.spread(total_X[self.start_R] - value_X[self.start_R])
+        total_X = value_X.cumsum(0, dtype=torch.float64)
+        before_R = total_X[self.start_R] - value_X[self.start_R].double()
+        return total_X.sub_(self.spread(before_R))
 
     def sum_to_go(self, value_X: Tensor, factor: float = 1.0) -> Tensor:
         """y_i = x_i + factor · y_{i+1} within each run: float64 [X].
