@@ -3,9 +3,9 @@
 import functools
 
 import pytest
+from run_folder import RunFolder
 from safetensors.numpy import load_file
 
-from conftest import RunFolder
 from steelyard.conductor import read_run_file, train
 from steelyard.conductor.algorithm_section import AlgorithmSection
 from steelyard.conductor.listener import NullListener
