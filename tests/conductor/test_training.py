@@ -148,7 +148,7 @@ def test_killed_and_resumed_it_ends_in_the_same_weights(finished, folder):
             stdout=subprocess.DEVNULL,
         )
         wait_for_work(folder.path / "runs" / "killed", process)
-        time.sleep(moments.uniform(0, 1.5))
+        time.sleep(moments.uniform(0, 0.4))
         if process.poll() is not None:
             break
         process.send_signal(signal.SIGKILL)
