@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from steelyard.objective import (
     covariance_choice,
     credit,
     explained_variance,
+    kl_value,
     log_ratio,
     overlong_penalty,
     token_coefficients,
@@ -161,7 +163,7 @@ def _credit(
     if algorithm.kl is not None and algorithm.kl.estimator == "k1_reward":
         assert scores is not None
         assert scores.reference_logp_T is not None
-        gap_T = scores.logp_T - scores.reference_logp_T
+        gap_T = kl_value(scores.logp_T, scores.reference_logp_T, "k1_reward")
         # A token that the reference cannot say is dropped from the penalty, not from the episode.
         reward_T = -algorithm.kl.coefficient * torch.where(torch.isfinite(gap_T), gap_T, 0.0)
     return credit(
@@ -223,11 +225,12 @@ class _Learning:
                     self._batch, part_T, temperature=self._plan.temperature
                 )
                 self._prox_logp_T = torch.where(logp_T.isnan(), self._prox_logp_T, logp_T)
+        fixed = self._fixed()
         order = list(range(len(parts)))
         steps = []
         for epoch in range(self._plan.epochs):
             random.Random(f"minibatches {self._plan.seed} {epoch}").shuffle(order)
-            steps += [self._step(parts[i]) for i in order]
+            steps += [self._step(parts[i], fixed) for i in order]
         trained_T = torch.stack(parts).any(0)
         gap_T = (self._prox_logp_T - self._batch.behaviour_logp_T).abs()[trained_T]
         return Update(
@@ -264,8 +267,14 @@ class _Learning:
             parts.append(coefficient_T)
         return parts
 
-    def _step(self, coefficient_T: Tensor) -> StepMetrics:
-        fixed = self._fixed()
+    def _step(self, coefficient_T: Tensor, batch_fixed: Fixed) -> StepMetrics:
+        fixed = dataclasses.replace(
+            batch_fixed,
+            wide_T=self._wide() if self._apart and self._algorithm.ratio != "none" else None,
+            versions=Versions(
+                self._batch.version_T, self._start_version, self._learner.steps_taken
+            ),
+        )
         first_pass = fixed.prox_logp_T is None
 
         def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
@@ -288,6 +297,7 @@ class _Learning:
         )
 
     def _fixed(self) -> Fixed:
+        """What all steps on the batch have in common."""
         batch, algorithm, scores = self._batch, self._algorithm, self._scores
         known = self._knows_prox
         chosen_T = None
@@ -305,10 +315,8 @@ class _Learning:
             behaviour_logp_T=batch.behaviour_logp_T,
             prox_logp_T=self._prox_logp_T if known else None,
             reference_logp_T=scores and scores.reference_logp_T,
-            wide_T=self._wide() if self._apart and algorithm.ratio != "none" else None,
             correction=self._correction() if self._apart else None,
             chosen_T=chosen_T,
-            versions=Versions(batch.version_T, self._start_version, self._learner.steps_taken),
         )
 
     def _wide(self) -> Tensor:

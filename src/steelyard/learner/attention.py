@@ -13,7 +13,6 @@ it and gets the dense mask.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from steelyard.learner.packing import Bin, attention_mask
-from steelyard.models.precision import bfloat16_products
+from steelyard.models.precision import products_of
 
 NAME = "steelyard_tree"
 _TILE_ROWS = 128
@@ -214,10 +213,9 @@ def tree_attention_backward(
     key, value = key_KND.float(), value_KND.float()
     grad_query = torch.empty(*split, nodes, width)
     grad_key, grad_value = torch.zeros(key.shape), torch.zeros(value.shape)
-    narrow = query_HND.dtype == torch.bfloat16
     if workspace is None:
         workspace = scores_workspace(heads, tiles)
-    with bfloat16_products() if narrow else nullcontext():
+    with products_of(query_HND.dtype):
         for tile in tiles:
             rows = slice(tile.start, tile.stop)
             n, columns = tile.mask.shape

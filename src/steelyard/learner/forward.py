@@ -6,7 +6,7 @@ A Llama on the CPU goes through `learner.llama`, which must first agree with the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from steelyard.learner.batch import Batch
 from steelyard.learner.llama import LlamaDecoder, unsupported
 from steelyard.learner.packing import Bin, pack
 from steelyard.models.logprobs import token_logprobs
-from steelyard.models.precision import bfloat16_products
+from steelyard.models.precision import products_of
 
 _LOGP_TOLERANCE = 1e-3
 _GRADIENT_TOLERANCE = 1e-2
@@ -130,7 +130,7 @@ class BinForward:
             return outputs.all_logit_PV.float()
         hidden_PD, head_VD = outputs.hidden_PD, self.model.get_output_embeddings().weight
         # Products of bfloat16 numbers, but sums and logits in float32, as in `token_logprobs`.
-        with bfloat16_products() if hidden_PD.dtype == torch.bfloat16 else nullcontext():
+        with products_of(hidden_PD.dtype):
             return functional.linear(hidden_PD.float(), head_VD.float())
 
     def _inputs(self, bin_: Bin) -> dict[str, Tensor]:

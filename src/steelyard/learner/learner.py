@@ -168,7 +168,7 @@ class Learner:
                 if self._critic is not None:
                     value_T[bin_.index_T] = self._critic.values(bin_, outputs.hidden_PD)
             reference_T, teacher_T = (
-                None if frozen is None else self._logp(frozen, batch, temperature)
+                None if frozen is None else self._logp(frozen, batch, None, temperature)
                 for frozen in (self._reference, self._teacher)
             )
             if self._critic is None:
@@ -184,14 +184,7 @@ class Learner:
         GSPO's window.
         """
         self._claim_threads()
-        logp_T = torch.full((len(batch),), torch.nan)
-        with torch.no_grad():
-            for bin_ in self._pack(batch, _active(batch, weight_T)):
-                outputs = self._forward.run(bin_)
-                logp_T[bin_.index_T], _ = self._forward.logprobs(
-                    outputs, bin_, temperature=temperature, with_entropy=True
-                )
-        return logp_T
+        return self._logp(self._forward, batch, _active(batch, weight_T), temperature)
 
     def step(
         self,
@@ -344,11 +337,17 @@ class Learner:
         weights.requires_grad_(False)
         return BinForward(weights, share_prefixes=self.settings.share_prefixes)
 
-    def _logp(self, frozen: BinForward, batch: Batch, temperature: float) -> Tensor:
-        logp_T = torch.zeros(len(batch))
-        for bin_ in self._pack(batch, None):
-            outputs = frozen.run(bin_)
-            logp_T[bin_.index_T], _ = frozen.logprobs(outputs, bin_, temperature=temperature)
+    def _logp(
+        self, model: BinForward, batch: Batch, wanted_T: Tensor | None, temperature: float
+    ) -> Tensor:
+        """log-probs of the wanted tokens (None: all) under `model`, NaN elsewhere."""
+        logp_T = torch.full((len(batch),), torch.nan)
+        with torch.no_grad():
+            for bin_ in self._pack(batch, wanted_T):
+                # With the entropy, as a step computes it: the same operations on the same bins.
+                logp_T[bin_.index_T], _ = model.logprobs(
+                    model.run(bin_), bin_, temperature=temperature, with_entropy=True
+                )
         return logp_T
 
     def _end_values(self, batch: Batch, truncated_E: Tensor | None) -> Tensor:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from steelyard.models.precision import bfloat16_products
+from steelyard.models.precision import products_of
 
 
 def token_logprobs(
@@ -47,10 +46,6 @@ def token_logprobs(
     return logp_T, entropy_T
 
 
-def _products(dtype: torch.dtype) -> AbstractContextManager[None]:
-    return bfloat16_products() if dtype == torch.bfloat16 else nullcontext()
-
-
 def _wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
@@ -71,7 +66,7 @@ class _TokenLogprobs(torch.autograd.Function):
         total_T = torch.zeros_like(peak_T)  # Σ exp(l − peak)
         weighted_T = torch.zeros_like(peak_T)  # Σ exp(l − peak) · l
         target_logit_T = torch.zeros_like(peak_T)
-        with _products(hidden_TD.dtype):
+        with products_of(hidden_TD.dtype):
             for start in range(0, len(head_VD), chunk):
                 head_CD = _wide(head_VD[start : start + chunk])
                 logit_TC = (wide_TD @ head_CD.T).mul_(inverse_temperature)
@@ -104,7 +99,7 @@ class _TokenLogprobs(torch.autograd.Function):
         needs_hidden, needs_head = ctx.needs_input_grad[:2]
         grad_hidden_TD = torch.zeros_like(wide_TD) if needs_hidden else None
         grad_head_VD = torch.empty_like(head_VD) if needs_head else None
-        with _products(hidden_TD.dtype):
+        with products_of(hidden_TD.dtype):
             for start in range(0, len(head_VD), ctx.chunk):
                 head_CD = _wide(head_VD[start : start + ctx.chunk])
                 logit_TC = (wide_TD @ head_CD.T).mul_(ctx.inverse_temperature)

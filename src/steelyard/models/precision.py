@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -43,3 +43,8 @@ def bfloat16_products() -> Iterator[None]:
             _holders -= 1
             if _holders == 0:
                 switch.fp32_precision = _precision_before
+
+
+def products_of(dtype: torch.dtype) -> AbstractContextManager[None]:
+    """Where float32 copies of `dtype` operands are multiplied: as bfloat16 if that is exact."""
+    return bfloat16_products() if dtype == torch.bfloat16 else nullcontext()
