@@ -7,7 +7,7 @@ from steelyard.conductor.update import Plan, update
 from steelyard.episodes import Episode, Group, Scored, Segment, StopReason, Trajectory
 from steelyard.learner import Learner, LearnerSettings
 from steelyard.models import resolve
-from steelyard.objective import GroupComparison, algorithm
+from steelyard.objective import Correction, GroupComparison, algorithm
 
 
 def episode(number, turns, reward, group="g"):
@@ -43,6 +43,40 @@ def test_a_turn_without_an_advantage_still_belongs_to_its_episodes_ratio(learner
     assert done.measures["dropped_tokens"] == 0
     assert done.advantage_T.isnan().tolist() == [False] * 3 + [True] * 3 + [False] * 6
     assert torch.isfinite(done.prox_logp_T).all()
+
+
+def split_episode(number, reward):
+    """Two segments, as after a compaction: the ratio runs over both."""
+    segments = []
+    for k in range(2):
+        segment = Segment()
+        segment.append_context([20 + 5 * k + number, 6, 7])
+        segment.append_action([11, 12, 13 + number % 3], [-4.5] * 3, [0] * 3)
+        segments.append(segment)
+    return Episode(
+        id=str(number),
+        task="t",
+        group="g",
+        trajectory=Trajectory(segments),
+        outcome=Scored(reward),
+        stop_reason=StopReason.SUBMITTED,
+    )
+
+
+@pytest.mark.parametrize("name", ["gspo", "ctpo", "full_ratio"])
+@pytest.mark.parametrize("scope", [None, "full"])
+def test_a_ratio_over_segments_does_not_depend_on_where_they_are_computed(tiny_model, name, scope):
+    group = Group("g", "t", [split_episode(i, float(i % 2)) for i in range(4)])
+    row = algorithm(name, correction=scope and Correction(scope=scope, prox="recomputed"))
+    outcomes = []
+    for max_bin_tokens in (8, 1000):
+        settings = LearnerSettings(dtype="float32", threads=1, max_bin_tokens=max_bin_tokens)
+        learner = Learner(resolve(str(tiny_model)), settings)
+        done = update([group], learner, row, Plan(1e-3, 1.0, epochs=3))
+        assert done.measures["dropped_tokens"] == 0
+        outcomes.append((done.metrics.loss, done.measures["limited_fraction"]))
+        assert done.metrics.bins >= (12 if max_bin_tokens == 8 else 3)
+    assert outcomes[0] == pytest.approx(outcomes[1], abs=1e-5)
 
 
 def test_the_first_of_several_steps_starts_at_ratio_one(learner):
