@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from steelyard.auditing import audit
     from steelyard.conductor import evaluate_model as evaluate
     from steelyard.conductor import train
     from steelyard.episodes import Episode, Outcome
@@ -21,11 +22,12 @@ _HOMES = {
     "Episode": ("episodes", "Episode"),
     "Outcome": ("episodes", "Outcome"),
     "Task": ("tasks", "Task"),
+    "audit": ("auditing", "audit"),
     "evaluate": ("conductor", "evaluate_model"),
     "train": ("conductor", "train"),
 }
 
-__all__ = ["ALGORITHMS", "Algorithm", "Episode", "Outcome", "Task", "evaluate", "train"]
+__all__ = ["ALGORITHMS", "Algorithm", "Episode", "Outcome", "Task", "audit", "evaluate", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,8 +61,8 @@ class Tier(StrEnum):
 class Finding:
     """One thing that the audit found. `probe` names what was tried (`exits/os-exit-on-import`).
 
-    `earned` and `deserved` are rewards, where a submission was graded; `artifact` is what was handed
-    in (a diff, or an answer's text); `command` reproduces the finding.
+    `earned` and `deserved` are rewards, where a submission was graded; `artifact` is what was
+    handed in (a diff, or the text of an answer); `command` reproduces the finding.
     """
 
     probe: str
@@ -106,7 +106,7 @@ class TaskAudit:
     findings: tuple[Finding, ...]
     trials: tuple[Trial, ...]
     mutants: Mapping[str, int] = field(default_factory=dict)
-    """How many mutants of the reference were killed, survived, and were equivalent as far as seen."""
+    """Mutants of the reference: `killed`, `survived`, `equivalent` as far as was seen."""
     seconds: float = 0.0
     error: str = ""
     """Why the audit could not be run, where it could not."""

@@ -10,6 +10,7 @@ from typing import ParamSpec
 import typer
 
 from steelyard.cli.algorithms import algorithms
+from steelyard.cli.audit import audit
 from steelyard.cli.doctor import doctor
 from steelyard.cli.evaluate import evaluate
 from steelyard.cli.export import export
@@ -57,6 +58,7 @@ for _name, _command in (
     ("show", show),
     ("play", play),
     ("validate", validate),
+    ("audit", audit),
     ("doctor", doctor),
     ("init", init),
     ("export", export),

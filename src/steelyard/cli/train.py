@@ -24,6 +24,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint.")
     ] = False,
+    accept_audit: Annotated[
+        bool, typer.Option("--accept-audit", help="Train even if a task's verifier is broken.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what the run would do and need.")
     ] = False,
@@ -40,7 +43,7 @@ def train(
         return
     listener = open_listener(settings.path, settings.model.path)
     try:
-        run(settings, listener, resume=resume)
+        run(settings, listener, resume=resume, accept_audit=accept_audit)
     except KeyboardInterrupt:
         listener.close()
         again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])

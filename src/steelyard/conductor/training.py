@@ -23,6 +23,7 @@ from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.listener import Listener
 from steelyard.conductor.reporting import grading_seconds, step_report, update_metrics
+from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.update import Plan, Update, update
 from steelyard.conductor.warm_start import (
@@ -36,6 +37,7 @@ from steelyard.conductor.warm_start import (
 )
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import Episode, Scored, Trajectory
+from steelyard.grading import GradingSettings
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.objective import as_table as describe
@@ -54,8 +56,13 @@ from steelyard.tasks import Task
 T = TypeVar("T")
 
 
-def train(settings: RunSettings, listener: Listener, *, resume: bool = False) -> None:
+def train(
+    settings: RunSettings, listener: Listener, *, resume: bool = False, accept_audit: bool = False
+) -> None:
     """Runs or continues the run that `settings` describes.
+
+    The tasks are audited first; one with a broken verifier is refused unless `accept_audit`, which
+    the run's record then names.
 
     Raises:
         ValueError: the run file, a task or the model is at fault; one sentence.
@@ -64,6 +71,7 @@ def train(settings: RunSettings, listener: Listener, *, resume: bool = False) ->
     """
     check_available()
     tasks = RunTasks(settings)
+    findings = [] if resume else _audited(tasks, listener, accept=accept_audit)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
     store = _open_store(settings, model, resume=resume)
@@ -72,6 +80,8 @@ def train(settings: RunSettings, listener: Listener, *, resume: bool = False) ->
             listener.note("the run is already finished")
             store.finish("finished")
             return
+        for text in findings:
+            store.add_event("audit", text)
         asyncio.run(_interruptible(_Run(settings, listener, store, model, tasks).run()))
         store.finish("finished")
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -82,6 +92,19 @@ def train(settings: RunSettings, listener: Listener, *, resume: bool = False) ->
         raise
     finally:
         store.close()
+
+
+def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[str]:
+    """What the quick audit proved, one sentence a task. Raises ValueError for a broken verifier."""
+    every = [*tasks.train, *tasks.dev, *tasks.test, *tasks.demonstrations]
+    listener.phase("auditing the verifiers", len(every))
+    screened = screen(every, GradingSettings(), lambda: listener.advance(1))
+    if not accept:
+        refuse_broken(screened)
+    findings = [f"{s.verdict}: {s.task}: {'; '.join(s.problems)}" for s in screened if s.problems]
+    if findings:
+        listener.note(f"the audit of the tasks proved something of {len(findings)}: {findings[0]}")
+    return findings
 
 
 def _open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> RunStore:

@@ -1,0 +1,1 @@
+def leaks(task, settings): return []

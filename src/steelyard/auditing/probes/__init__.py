@@ -1,0 +1,24 @@
+"""Every probe, by family. A new probe is one entry of a family's table, or one new file here."""
+
+from steelyard.auditing.probes import (
+    answers,
+    exits,
+    in_process,
+    planted_files,
+    reward_channel,
+    right_work,
+    trivial,
+)
+from steelyard.auditing.submission import Probe
+
+PROBES: tuple[Probe, ...] = (
+    *trivial.PROBES,
+    *exits.PROBES,
+    *planted_files.PROBES,
+    *in_process.PROBES,
+    *reward_channel.PROBES,
+    *answers.PROBES,
+    *right_work.PROBES,
+)
+
+__all__ = ["PROBES"]

@@ -1,0 +1,139 @@
+"""Family J: right work in another form, which must be paid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+
+from steelyard.auditing.findings import Kind
+from steelyard.auditing.probes.answers import Example, answer, as_number, examples_of
+from steelyard.auditing.rewrites import rewrites
+from steelyard.auditing.submission import Deserves, Probe, Submission
+from steelyard.auditing.target import Target, parses
+from steelyard.tasks import FunctionChecks, TestScript
+from steelyard.tasks.task import CheckProgram
+
+_USE = "It cannot: right work earns nothing, so the policy learns the verifier's taste instead."
+_FIX = "Check behaviour instead of the text of the source, and accept every form that was promised."
+
+_ENVIRONMENTS = (
+    ("another time zone", {"TZ": "Pacific/Kiritimati"}),
+    ("another time zone, a day behind", {"TZ": "Pacific/Pago_Pago"}),
+    ("another hash seed", {"PYTHONHASHSEED": "1"}),
+    ("yet another hash seed", {"PYTHONHASHSEED": "4242"}),
+    ("the C locale", {"LC_ALL": "C", "LANG": "C"}),
+)
+
+
+def _rewritten(target: Target) -> Iterable[Submission]:
+    gold = target.gold
+    if gold is None or target.grades_text:
+        return
+    for module in target.modules:
+        if not parses(gold.get(module)):
+            continue
+        for rewrite in rewrites(gold[module].decode(), keep=_outside_names(target, module)):
+            files = {**gold, module: rewrite.source.encode()}
+            label = f"the reference, {rewrite.name}"
+            yield Submission(label, Deserves.SUCCESS, target.task, files)
+
+
+def _outside_names(target: Target, module: str) -> set[str]:
+    """Names of a module that other files, the tests or the instruction mention: not its own."""
+    gold = target.gold or {}
+    other = [data.decode("utf-8", "replace") for path, data in gold.items() if path != module]
+    text = "\n".join([*other, target.tests_text, target.task.instruction])
+    names = set(re.findall(r"\w+", text))
+    verifier = target.task.verifier
+    if isinstance(verifier, FunctionChecks | CheckProgram):
+        names.add(verifier.function)
+    return names
+
+
+def _elsewhere(target: Target) -> Iterable[Submission]:
+    if target.gold is None or not isinstance(target.task.verifier, TestScript):
+        return
+    for label, variables in _ENVIRONMENTS:
+        yield Submission(
+            f"the reference in {label}",
+            Deserves.SUCCESS,
+            target.task,
+            target.gold,
+            environment=variables,
+        )
+
+
+def _second_solutions(target: Target) -> Iterable[Submission]:
+    for name, files in target.second_solutions.items():
+        yield Submission(f"the second solution {name}", Deserves.SUCCESS, target.task, files)
+
+
+def _promised_forms(target: Target) -> Iterable[Submission]:
+    """The stored answer in every form that the prompt promises to accept."""
+    if not target.grades_text:
+        return
+    for example in examples_of(target):
+        for label, text in _forms(example, target.form.promised and target.form.name):
+            yield answer(example.task, text, label, Deserves.SUCCESS)
+
+
+def _forms(example: Example, form: str | bool) -> Iterable[tuple[str, str]]:
+    prompt, gold, wrap = example.prompt.lower(), example.gold, example.wrap
+    only = re.search(r"\b(only|nothing else|exactly|no other text)\b", prompt)
+    if form and wrap("x") != "x" and not only:
+        yield "after a line of reasoning", f"Let me think about it first.\n\n{wrap(gold)}"
+    if re.search(r"case[- ]insensitive|ignor\w+ case|case (does not|doesn't) matter|any case"
+                 r"|upper[- ]? ?or lower", prompt):  # fmt: skip
+        yield "in upper case", wrap(gold.upper())
+        yield "in lower case", wrap(gold.lower())
+    if re.search(
+        r"any order|order (does not|doesn't) matter|regardless of order|unordered", prompt
+    ):
+        yield from ((label, wrap(text)) for label, text in _reordered(gold))
+    if re.search(r"white ?space|spaces (do not|don't) matter|ignor\w+ spac", prompt):
+        yield "with spaces around", wrap(f"  {gold} ")
+    number = as_number(gold)
+    if number is not None:
+        yield from ((label, wrap(text)) for label, text in _numbers(number, gold, prompt))
+
+
+def _reordered(gold: str) -> Iterable[tuple[str, str]]:
+    for separator in (", ", ",", "\n", " "):
+        parts = gold.strip("[](){}").split(separator)
+        if len(parts) > 1:
+            start, end = (gold[0], gold[-1]) if gold[0] in "[({" else ("", "")
+            yield "in reverse order", f"{start}{separator.join(reversed(parts))}{end}"
+            return
+
+
+def _numbers(number: float, gold: str, prompt: str) -> Iterable[tuple[str, str]]:
+    if re.search(
+        r"fraction or|or (a )?fraction|equivalent form|or (a )?decimal|decimal or", prompt
+    ):
+        fraction = Fraction(gold.strip()) if re.fullmatch(r"-?[\d./]+", gold.strip()) else None
+        if fraction is not None and fraction.denominator < 1000:
+            yield "as a fraction", f"{fraction.numerator}/{fraction.denominator}"
+            if float(fraction) == float(f"{float(fraction):.6f}"):
+                yield "as a decimal", f"{float(fraction):.6f}".rstrip("0")
+    within = re.search(
+        r"(?:within|tolerance of|±|\+/-|to within)\s*(\d*\.?\d+)\s*(%|percent)?", prompt
+    )
+    if within:
+        size = float(within.group(1)) * (abs(number) / 100 if within.group(2) else 1.0)
+        yield "within the promised tolerance", repr(number + 0.4 * size)
+    if "comma" in prompt and number == int(number) and abs(number) >= 1000:
+        yield "with thousands separated", f"{int(number):,}"
+
+
+PROBES: list[Probe] = [
+    Probe(52, "right-work", "rewritten", "the reference in other words is rejected", _USE, _FIX,
+          _rewritten, Kind.REJECTS),
+    Probe(51, "right-work", "elsewhere", "the reference fails in another environment", _USE,
+          "Let no check depend on the clock's zone, the hash seed or the locale.", _elsewhere,
+          Kind.REJECTS),
+    Probe(53, "right-work", "second-solution", "an independent right solution is rejected", _USE,
+          _FIX, _second_solutions, Kind.REJECTS),
+    Probe(52, "right-work", "promised-form", "a form that the prompt promises is rejected", _USE,
+          _FIX, _promised_forms, Kind.REJECTS),
+]  # fmt: skip

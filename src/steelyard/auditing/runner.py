@@ -1,0 +1,277 @@
+"""Runs an audit: the order of its parts, and what becomes of their outcomes."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from steelyard.auditing.arena import Arena
+from steelyard.auditing.baseline import Baseline, baseline_findings, take_baseline
+from steelyard.auditing.findings import Finding, Kind, Report, Strength, TaskAudit, Tier, Trial
+from steelyard.auditing.judging import Judge, Judgement
+from steelyard.auditing.leaks import leaks
+from steelyard.auditing.lint import lint
+from steelyard.auditing.probes import PROBES
+from steelyard.auditing.settings import AuditSettings
+from steelyard.auditing.submission import Deserves, Probe, Submission, shown
+from steelyard.auditing.target import Target, targets_of
+from steelyard.auditing.weakness import MutantTally, mutant_submissions, tally
+from steelyard.auditing.wrongness import Wrongness
+from steelyard.episodes import Outcome, Scored, Unscored
+from steelyard.sandbox import SandboxError
+from steelyard.tasks import RewardFunction, Task, TestScript
+
+_ORDER = (Strength.PROVED, Strength.LEAD, Strength.OBSERVATION)
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Hears how an audit goes on: gradings planned, gradings done, targets done."""
+
+    planned: Callable[[int], None] = lambda count: None
+    graded: Callable[[], None] = lambda: None
+    done: Callable[[TaskAudit], None] = lambda result: None
+
+
+def audit(
+    tasks: Sequence[Task], settings: AuditSettings | None = None, watcher: Watcher | None = None
+) -> Report:
+    """Attacks the verifiers of tasks, each in a real sandbox against the real grader.
+
+    Raises SandboxUnavailable (a ValueError) where this machine has no sandbox. What goes wrong with
+    one task is its `error`, and the others go on.
+    """
+    settings, watcher = settings or AuditSettings(), watcher or Watcher()
+    targets = targets_of(tasks, threshold=settings.threshold, max_examples=settings.max_examples)
+    workers = settings.grading.workers
+    with (
+        Arena(settings.grading, shared=settings.shared) as arena,
+        ThreadPoolExecutor(workers) as outer,
+        ThreadPoolExecutor(workers) as inner,
+    ):
+        audits = [_TargetAudit(target, arena, settings, watcher, inner) for target in targets]
+        try:
+            return Report(tuple(outer.map(_TargetAudit.run, audits)))
+        except BaseException:
+            inner.shutdown(wait=False, cancel_futures=True)
+            outer.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _TargetAudit:
+    """The audit of one target."""
+
+    def __init__(
+        self,
+        target: Target,
+        arena: Arena,
+        settings: AuditSettings,
+        watcher: Watcher,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._target = target
+        self._arena = arena
+        self._settings = settings
+        self._watcher = watcher
+        self._pool = pool
+
+    def run(self) -> TaskAudit:
+        """The audit's result; a failure of ours is its `error`."""
+        began = time.monotonic()
+        try:
+            result = self._audited()
+        except (SandboxError, OSError, RuntimeError) as error:
+            result = TaskAudit(self._target.name, tier_of(self._target), (), (), error=str(error))
+        result = replace(result, seconds=time.monotonic() - began)
+        self._watcher.done(result)
+        return result
+
+    def _audited(self) -> TaskAudit:
+        settings = self._settings
+        baseline = take_baseline(self._target, self._arena, settings)
+        target = baseline.target
+        findings = list(baseline_findings(baseline))
+        trials: list[Trial] = []
+        mutants = MutantTally({}, [])
+        if not settings.only:
+            findings += self._static_findings(target)
+        if not settings.quick:
+            wrongness = Wrongness(target, self._arena, settings.grading.sandbox)
+            try:
+                judgements = self._attack(baseline, wrongness)
+                trials = [judgement.trial for _, _, judgement in judgements]
+                findings += _probe_findings(judgements, target)
+                findings += _dodges(judgements, baseline)
+                if settings.only in ("", "mutants", "mutants/survivor"):
+                    mutants = self._mutants(baseline, wrongness)
+            finally:
+                wrongness.close()
+        findings += mutants.findings
+        ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.strength))
+        commanded = tuple(self._with_command(finding) for finding in ordered)
+        tier = Tier.D if settings.shared and tier_of(target) is not Tier.A else tier_of(target)
+        return TaskAudit(target.name, tier, commanded, tuple(trials), mutants.counts)
+
+    def _static_findings(self, target: Target) -> list[Finding]:
+        found: list[Finding] = []
+        if not target.grades_text:
+            found += leaks(target.task, self._settings.grading.sandbox)
+        source = target.task.source
+        if source is not None and (source / "task.toml").is_file():
+            found += lint(source)
+        return found
+
+    def _attack(
+        self, baseline: Baseline, wrongness: Wrongness
+    ) -> list[tuple[Probe, Submission, Judgement]]:
+        """Plans every probe, grades every submission, and judges every outcome."""
+        planned = [
+            (probe, submission)
+            for probe in chosen_probes(self._settings.only)
+            for submission in probe.plan(baseline.target)
+            if _worth_trying(submission, baseline)
+        ]
+        judge = Judge(baseline, wrongness)
+        outcomes = self._grade_all([submission for _, submission in planned], baseline)
+        return [
+            (probe, submission, judge.judge(probe, submission, outcome))
+            for (probe, submission), outcome in zip(planned, outcomes, strict=True)
+            if outcome is not None
+        ]
+
+    def _mutants(self, baseline: Baseline, wrongness: Wrongness) -> MutantTally:
+        mutants = mutant_submissions(baseline.target, self._settings.max_mutants)
+        if not _all_paid(baseline):
+            return MutantTally({}, [])
+        outcomes = self._grade_all([mutant.submission for mutant in mutants], baseline)
+        tried = [(m, o) for m, o in zip(mutants, outcomes, strict=True) if o is not None]
+        return tally(tried, baseline.target.threshold, wrongness, lambda: None)
+
+    def _grade_all(
+        self, submissions: Sequence[Submission], baseline: Baseline
+    ) -> list[Outcome | None]:
+        self._watcher.planned(len(submissions))
+
+        def grade(submission: Submission) -> Outcome | None:
+            outcome = self._arena.grade(submission, timeout_seconds=baseline.timeout_seconds)
+            self._watcher.graded()
+            return outcome
+
+        return list(self._pool.map(grade, submissions))
+
+    def _with_command(self, finding: Finding) -> Finding:
+        return replace(finding, command=reproduction(self._target, finding.probe, self._settings))
+
+
+def chosen_probes(only: str) -> list[Probe]:
+    """The probes that `only` names: all, one family, or one. ValueError where there is none."""
+    if not only or only.startswith(("mutants", "baseline", "leaks", "lint")):
+        return [] if only else list(PROBES)
+    chosen = [probe for probe in PROBES if only in (probe.name, probe.family)]
+    if not chosen:
+        families = ", ".join(dict.fromkeys(probe.family for probe in PROBES))
+        raise ValueError(
+            f"--only {only}: there is no such probe; give a family ({families}, mutants) or "
+            "family/probe"
+        )
+    return chosen
+
+
+def tier_of(target: Target) -> Tier:
+    """How the grader separates this verifier from what it grades."""
+    verifier = target.task.verifier
+    if not isinstance(verifier, TestScript):
+        return Tier.A
+    return Tier.B if "reward.json" in target.tests_text else Tier.C
+
+
+def reproduction(target: Target, probe: str, settings: AuditSettings) -> str:
+    """The command that shows a finding again."""
+    verifier, source = target.task.verifier, target.task.source
+    words = ["steelyard", "audit", str(source or target.name)]
+    if isinstance(verifier, RewardFunction):
+        words += ["--reward", f"{verifier.path}:{verifier.function}"]
+    family = probe.partition("/")[0]
+    words += ["--quick"] if family in ("baseline", "leaks", "lint") else ["--only", probe]
+    if settings.shared:
+        words.append("--shared")
+    return " ".join(words)
+
+
+def _worth_trying(submission: Submission, baseline: Baseline) -> bool:
+    """Nothing can be concluded from cheats where honest idleness is paid in full already, nor from
+    refusals where the reference itself is refused."""
+    if submission.deserves is Deserves.UNTOUCHED:
+        return baseline.honest_reward < baseline.target.threshold
+    if submission.deserves is Deserves.SUCCESS:
+        return _all_paid(baseline)
+    return True
+
+
+def _all_paid(baseline: Baseline) -> bool:
+    return bool(baseline.gold) and all(
+        isinstance(outcome, Scored) and outcome.reward >= baseline.target.threshold
+        for outcome in (*baseline.gold, *baseline.again)
+    )
+
+
+def _probe_findings(
+    judgements: Iterable[tuple[Probe, Submission, Judgement]], target: Target
+) -> list[Finding]:
+    """One finding per probe and kind: the strongest judgement speaks, the others are counted."""
+    grouped: dict[tuple[str, Kind], list[tuple[Probe, Submission, Judgement]]] = defaultdict(list)
+    tries: dict[str, int] = defaultdict(int)
+    for probe, submission, judgement in judgements:
+        tries[probe.name] += 1
+        if judgement.strength is not None:
+            grouped[probe.name, judgement.kind].append((probe, submission, judgement))
+    return [_finding(group, tries[name], target) for (name, _), group in grouped.items()]
+
+
+def _finding(
+    group: Sequence[tuple[Probe, Submission, Judgement]], tries: int, target: Target
+) -> Finding:
+    def rank(entry: tuple[Probe, Submission, Judgement]) -> tuple[int, float]:
+        judgement = entry[2]
+        assert judgement.strength is not None
+        return _ORDER.index(judgement.strength), -(judgement.trial.earned or 0.0)
+
+    probe, submission, judgement = min(group, key=rank)
+    assert judgement.strength is not None
+    trial = judgement.trial
+    earned = "no reward" if trial.earned is None else f"{trial.earned:g}"
+    evidence = f"{submission.label}: earned {earned}, and {judgement.evidence}"
+    if len(group) > 1 or tries > 1:
+        evidence += f" ({len(group)} of {tries} tries)"
+    return Finding(
+        probe.name, judgement.kind, judgement.strength, probe.title, evidence, probe.use, probe.fix,
+        trial.earned, trial.deserved, shown(submission, target.start),
+    )  # fmt: skip
+
+
+def _dodges(
+    judgements: Sequence[tuple[Probe, Submission, Judgement]], baseline: Baseline
+) -> list[Finding]:
+    """Submissions that made the verifier fail where honest work is scored."""
+    if isinstance(baseline.base, Unscored):
+        return []
+    dodged = [
+        judgement.trial
+        for probe, _, judgement in judgements
+        if judgement.trial.earned is None and probe.family not in ("answers", "right-work")
+    ]
+    if not dodged:
+        return []
+    first = dodged[0]
+    return [
+        Finding(
+            "dodges/unscored", Kind.WEAK, Strength.LEAD,
+            "a submission can make the verifier fail, and so avoid its 0",
+            f"{len(dodged)} of {len(judgements)} tries, among them {first.probe} ({first.detail})",
+            "A failing episode leaves its group instead of counting as a failure.",
+            "Write a reward of 0 before the graded code runs, and end it in a time of its own.",
+        )
+    ]  # fmt: skip
