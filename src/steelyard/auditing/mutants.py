@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import difflib
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.auditing.mutation_operators import changes
-from steelyard.auditing.sources import FUNCTION, Source, children, parse
+from steelyard.auditing.sources import FUNCTION, Source, children, dumped
 
 _UNTOUCHED_FIELDS = frozenset(("annotation", "returns", "decorator_list", "type_comment"))
 _SHOWN_CHARACTERS = 60
@@ -45,7 +44,7 @@ def mutants(source: str, functions: Collection[str] = ()) -> list[Mutant]:
                 text = whole.edited(edits)
                 if text is None:
                     continue
-                key = ast.dump(parse(text))
+                key = dumped(text)
                 if key not in seen:
                     seen.add(key)
                     line, description = _difference(source, text)
@@ -89,8 +88,8 @@ def reverted_hunks(before: bytes, after: bytes) -> list[bytes]:
 def _tree(data: bytes) -> str:
     """The dumped syntax tree; empty where the bytes are not Python."""
     try:
-        return ast.dump(parse(data.decode()))
-    except ValueError:
+        return dumped(data.decode())
+    except UnicodeDecodeError:
         return ""
 
 
@@ -136,7 +135,8 @@ def _difference(before: str, after: str) -> tuple[int, str]:
         tail += 1
     left = " ".join(" ".join(old[same : len(old) - tail]).split())
     right = " ".join(" ".join(new[same : len(new) - tail]).split())
-    start = len(os.path.commonprefix([left, right]))
+    pairs = enumerate(zip(left, right, strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
     return same + 1, f"{_short(left, start)} → {_short(right, start)}"
 
 

@@ -41,16 +41,16 @@ _ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.BitXor: (ast.BitOr,),
 }
 _CASTS = frozenset(
-    "int float str bool list tuple set frozenset dict sorted reversed round abs bytes".split()
-)
+    ("int", "float", "str", "bool", "list", "tuple", "set", "frozenset", "dict", "sorted",
+     "reversed", "round", "abs", "bytes")
+)  # fmt: skip
 _METHODS = frozenset(
-    "strip lstrip rstrip lower upper casefold title capitalize swapcase copy".split()
-)
-_SWAPPED_NAMES = {
-    **{a: b for x, y in (("min", "max"), ("any", "all")) for a, b in ((x, y), (y, x))},
-    **{"startswith": "endswith", "endswith": "startswith", "find": "rfind", "rfind": "find"},
-    **{"lstrip": "rstrip", "rstrip": "lstrip", "floor": "ceil", "ceil": "floor"},
-}
+    ("strip", "lstrip", "rstrip", "lower", "upper", "casefold", "title", "capitalize", "swapcase",
+     "copy")
+)  # fmt: skip
+_PAIRS = (("min", "max"), ("any", "all"), ("startswith", "endswith"), ("find", "rfind"),
+          ("lstrip", "rstrip"), ("floor", "ceil"))  # fmt: skip
+_SWAPPED_NAMES = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 _DEFAULTS = {"get": 2, "pop": 2, "setdefault": 2, "getattr": 3, "next": 2}
 """How many positional arguments a call with a default has."""
 
@@ -119,7 +119,7 @@ def _expressions(node: ast.expr, parent: ast.AST, field: str) -> Iterator[tuple[
 def _compare(node: ast.Compare) -> Iterator[tuple[str, ast.expr]]:
     for i, op in enumerate(node.ops):
         for name, other in _COMPARISONS[type(op)]:
-            yield name, ast.Compare(node.left, node.ops[:i] + [other()] + node.ops[i + 1 :],
+            yield name, ast.Compare(node.left, [*node.ops[:i], other(), *node.ops[i + 1 :]],
                                     node.comparators)  # fmt: skip
     if len(node.ops) == 1 and _is_none(node.comparators[0]):
         match node.ops[0]:
@@ -139,7 +139,7 @@ def _forced(node: ast.expr, parent: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         yield "None/falsy", _is_not_none(node)
 
 
-def _constants(value: object) -> Iterator[object]:
+def _constants(value: object) -> Iterator[str | int | float | None]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)):
@@ -200,7 +200,7 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     if name == "range":
         for i, argument in enumerate(arguments):
             for step in (1, -1):
-                shifted = arguments[:i] + [_plus(argument, step)] + arguments[i + 1 :]
+                shifted = [*arguments[:i], _plus(argument, step), *arguments[i + 1 :]]
                 yield "loop bounds", ast.Call(node.func, shifted, keywords)
 
 
@@ -311,4 +311,5 @@ def _plus(node: ast.expr, step: int) -> ast.expr:
 
 
 def _slice(lower: int | None, upper: int | None) -> ast.Slice:
-    return ast.Slice(*(None if n is None else ast.Constant(n) for n in (lower, upper)), None)
+    ends = [None if n is None else ast.Constant(n) for n in (lower, upper)]
+    return ast.Slice(ends[0], ends[1], None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +38,18 @@ class Source:
             for field, child in children(parent)
         }
 
+    def lines(self) -> list[str]:
+        """The lines with their ends, as the tokenizer counts them (not as str.splitlines does)."""
+        return list(io.StringIO(self.text, newline=""))
+
+    def tokens(self) -> list[tokenize.TokenInfo]:
+        """The tokens; none where the tokenizer is stricter than the parser."""
+        try:
+            readline = io.StringIO(self.text, newline="").readline
+            return list(tokenize.generate_tokens(readline))
+        except (tokenize.TokenError, SyntaxError):
+            return []
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around `node`, innermost first."""
         while node in self.parents:
@@ -57,7 +71,7 @@ class Source:
             texts = [self._spliced(edits, parenthesised) for parenthesised in (False, True)]
         except ValueError:  # Python 3.11 cannot write every f-string
             return None
-        trees = {text: _dumped(text) for text in texts if text is not None}
+        trees = {text: dumped(text) for text in texts if text is not None}
         for dumped in (ast.dump, _normal):  # the second is slow, and seldom needed
             accepted = dumped(wanted)
             for text, tree in trees.items():
@@ -120,7 +134,8 @@ def parse(text: str) -> ast.Module:
             raise ValueError(f"this is not Python source: {error}") from None
 
 
-def _dumped(text: str) -> str:
+def dumped(text: str) -> str:
+    """The syntax tree of Python text as a string to compare; empty where it is not Python."""
     try:
         return ast.dump(parse(text))
     except ValueError:
@@ -130,7 +145,7 @@ def _dumped(text: str) -> str:
 def _normal(tree: ast.Module) -> str:
     """How a tree made by hand reads once written: -1 is a Constant there and a UnaryOp here."""
     try:
-        return _dumped(ast.unparse(ast.fix_missing_locations(tree)))
+        return dumped(ast.unparse(ast.fix_missing_locations(tree)))
     except ValueError:
         return ""
 
