@@ -286,9 +286,29 @@ def _may_change(
     if targets & names_in(made.generators[0].iter):
         return False
     arguments = {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
-    within = set(ast.walk(place))
-    elsewhere = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and n not in within}
-    return not targets & (elsewhere | arguments)
+    within, first = set(ast.walk(place)), set(ast.walk(made.generators[0].iter))
+    names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
+    elsewhere = {n.id for n in names if n not in within}
+    # a variable without a value is a NameError in a comprehension, an UnboundLocalError in a loop
+    stored = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+    read = {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and n not in first} - targets
+    bound = arguments | _bound_before(function, statement)
+    return not targets & (elsewhere | arguments) and not (read & stored) - bound
+
+
+def _bound_before(function: ast.AST, statement: ast.AST) -> set[str]:
+    """Variables that have a value whenever `statement` is reached: assigned at the function's top
+    level before it, and deleted nowhere."""
+    assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+    names: set[str] = set()
+    for earlier in function.body:
+        if statement in set(ast.walk(earlier)):
+            break
+        if isinstance(earlier, ast.Assign):
+            names |= {target.id for target in earlier.targets if isinstance(target, ast.Name)}
+    deleted = {n.id for n in ast.walk(function)
+               if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}  # fmt: skip
+    return names - deleted
 
 
 def _replaced(node: ast.expr, left: ast.expr, operator: type[ast.cmpop], right: ast.expr) -> Edit:

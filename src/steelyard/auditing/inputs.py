@@ -17,10 +17,11 @@ def neighbours(arguments: tuple[Any, ...], rng: random.Random) -> Iterator[tuple
 
     First one argument at a time (numbers ±1, 0, negated, large; text empty, doubled, in another
     case, not ASCII; lists empty, shortened, doubled, reversed, with changed items; dicts without a
-    key, with a falsy value, with one key more; another value for None), then a few hundred draws
-    in which every argument may change. The same `rng` state gives the same calls. Types stay those
-    observed, except that a dict's values and an observed None may become None, 0, "", False or [].
-    Values are JSON-like (tuples and sets are kept as they are); each call is a fresh copy.
+    key, with a falsy value, with another key or one more; another value for None), then a few
+    hundred draws in which every argument may change. The same `rng` state gives the same calls.
+    Types stay those observed, except that a dict's values and an observed None may become None, 0,
+    "", False or []. Values are JSON-like (tuples stay tuples; what is neither stays as it is); each
+    call is a fresh copy.
     """
     seen: set[str] = set()
 
@@ -56,7 +57,9 @@ def _changes(value: Any) -> Iterator[Any]:
     elif kind is bool:
         yield not value
     elif kind is int:
-        yield from (0, 1, -1, 2, value + 1, value - 1, -value, value * 2, 10, 100, 1000, 10**6)
+        near = (0, 1, value + 1, value - 1, 2, value * 2, 10, 100, 1000, -value, -1, 10**6)
+        # a negative number is the likelier to be one that was never promised
+        yield from sorted(near, key=lambda number: number < 0 <= value)
     elif kind is float:
         yield from (0.0, 1.0, -1.0, value + 1, value - 1, -value, value / 2, value + 0.5, 1e-9)
         yield from (float(round(value)), 1e9)
@@ -102,6 +105,9 @@ def _dict_changes(pairs: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
             yield {**pairs, key: changed}
     first = next(iter(pairs.values()), 1)
     yield {**pairs, "another": first}
+    for key in pairs:
+        for changed in _changes(key) if type(key) in (str, int) else ():
+            yield {changed if k == key else k: v for k, v in pairs.items()}
     yield dict(reversed(pairs.items()))
 
 

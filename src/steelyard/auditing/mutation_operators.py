@@ -106,7 +106,7 @@ def _expressions(node: ast.expr, parent: ast.AST, field: str) -> Iterator[tuple[
                 yield name, ast.Subscript(value, new_index, ast.Load())
         case ast.Call():
             yield from _calls(node)
-        case ast.ListComp() | ast.List() if field == "value" and isinstance(parent, ast.Return):
+        case ast.ListComp() | ast.List(elts=[_, *_]) if isinstance(parent, ast.Return):
             yield "result truncated", ast.Subscript(node, _slice(None, -1), ast.Load())
     if is_test:
         yield from _forced(node, parent)

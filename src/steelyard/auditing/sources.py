@@ -72,8 +72,8 @@ class Source:
         except ValueError:  # Python 3.11 cannot write every f-string
             return None
         trees = {text: dumped(text) for text in texts if text is not None}
-        for dumped in (ast.dump, _normal):  # the second is slow, and seldom needed
-            accepted = dumped(wanted)
+        for written in (ast.dump, _normal):  # the second is slow, and seldom needed
+            accepted = written(wanted)
             for text, tree in trees.items():
                 if tree and tree == accepted and _compiles(text):
                     return text
