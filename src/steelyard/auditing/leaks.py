@@ -1,1 +1,2 @@
-def leaks(task, settings): return []
+def leaks(task, settings):
+    return []

@@ -1,1 +1,2 @@
-def lint(d): return []
+def lint(d):
+    return []

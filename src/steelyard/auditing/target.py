@@ -104,14 +104,19 @@ class Target:
         return files
 
     @cached_property
-    def tests_text(self) -> str:
-        """All that a test script and the files beside it say; empty for checks as data."""
+    def tests_texts(self) -> tuple[str, ...]:
+        """The text of each file of a script's tests, or of a check program; none for data."""
         verifier = self.task.verifier
         if isinstance(verifier, CheckProgram):
-            return verifier.source
+            return (verifier.source,)
         if not isinstance(verifier, TestScript):
-            return ""
-        return "\n".join(data.decode("utf-8", "replace") for data in verifier.files.values())
+            return ()
+        return tuple(data.decode("utf-8", "replace") for data in verifier.files.values())
+
+    @cached_property
+    def tests_text(self) -> str:
+        """All of `tests_texts` in one."""
+        return "\n".join(self.tests_texts)
 
     @cached_property
     def tested_imports(self) -> tuple[str, ...]:
@@ -127,10 +132,10 @@ class Target:
         return tuple(sorted(names - own))
 
     @cached_property
-    def visible_text(self) -> str:
-        """All that an agent may read: the instruction and the workspace."""
+    def visible_texts(self) -> tuple[str, ...]:
+        """All that an agent may read: the instruction, and each file of the workspace."""
         texts = [data.decode("utf-8", "replace") for data in self.start.values()]
-        return "\n".join([self.task.instruction, *texts])
+        return (self.task.instruction, *texts)
 
     def functions(self, module: str) -> tuple[str, ...]:
         """The public top-level functions that the reference's `module` defines."""

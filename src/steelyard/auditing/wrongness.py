@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from steelyard.auditing.arena import Arena
+from steelyard.auditing.calls import verifier_calls, visible_calls
 from steelyard.auditing.domain import domain_of, within
-from steelyard.auditing.inputs import neighbours, observed_calls
-from steelyard.auditing.probes.trivial import verifier_calls
-from steelyard.auditing.separate import separate
+from steelyard.auditing.inputs import neighbours
+from steelyard.auditing.separate import CannotCompare, Separation, separate
 from steelyard.auditing.target import Target
 from steelyard.episodes import Scored
 from steelyard.sandbox import Sandbox, SandboxSettings
+from steelyard.sandbox.wire import UnsupportedValue, encode
 
 _MAX_INPUTS = 400
 _PER_CALL = 60
+_CALL_SECONDS = 1.0
+_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,14 @@ class Wrongness:
             return None
         for module in self._target.modules:
             for function in self._target.functions(module):
-                calls = self._calls(module, function)
+                calls = self._calls(function)
                 if not calls:
                     continue
                 domains = domain_of(calls)
                 inputs = list(itertools.islice(_inputs(calls), _MAX_INPUTS))
                 ordered = [a for a in inputs if within(domains, a)]
                 ordered += [a for a in inputs if not within(domains, a)]
-                with self._lock:
-                    found = separate(self._sandbox, gold, files, module, function, ordered)
+                found = self._separated(gold, files, module, function, ordered)
                 if found is not None:
                     shown = ", ".join(map(repr, found.arguments))
                     return Wrong(
@@ -82,12 +84,35 @@ class Wrongness:
                     )
         return None
 
-    def _calls(self, module: str, function: str) -> list[tuple[Any, ...]]:
+    def _separated(
+        self,
+        gold: Mapping[str, bytes],
+        files: Mapping[str, bytes],
+        module: str,
+        function: str,
+        inputs: Sequence[tuple[Any, ...]],
+    ) -> Separation | None:
+        with self._lock:
+            try:
+                return separate(
+                    self._sandbox,
+                    gold,
+                    files,
+                    module,
+                    function,
+                    inputs,
+                    call_timeout_seconds=_CALL_SECONDS,
+                    timeout_seconds=_SECONDS,
+                    left_returns=True,  # what the reference refuses, nobody is asked to do
+                )
+            except CannotCompare:
+                return None
+
+    def _calls(self, function: str) -> list[tuple[Any, ...]]:
         """Arguments that the verifier or the visible text shows for this function."""
-        seen = [c for c in verifier_calls(self._target, module) if c.function == function]
-        seen += observed_calls(self._target.visible_text, function)
-        unique = {repr(call.arguments): tuple(call.arguments) for call in seen}
-        return list(unique.values())
+        seen = [*verifier_calls(self._target, function), *visible_calls(self._target, function)]
+        unique = {repr(call.arguments): call.arguments for call in seen if not call.keywords}
+        return [arguments for arguments in unique.values() if _is_plain(arguments)]
 
 
 def _inputs(calls: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -107,3 +132,12 @@ def _recombined(calls: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         if len(left) == len(right) > 1:
             for place in range(len(left)):
                 yield (*left[:place], right[place], *left[place + 1 :])
+
+
+def _is_plain(arguments: tuple[Any, ...]) -> bool:
+    """Whether the arguments can be sent to a program."""
+    try:
+        encode(list(arguments))
+    except UnsupportedValue:
+        return False
+    return True

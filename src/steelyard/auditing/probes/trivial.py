@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from steelyard.auditing.inputs import Call, observed_calls
+from steelyard.auditing.calls import verifier_calls, visible_calls
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target
-from steelyard.tasks import FunctionChecks
 
 _USE = "It writes the cheapest stand-in that the checks do not tell from the work."
 _FIX = (
@@ -18,19 +16,6 @@ _FIX = (
 )
 _VALUES = ("None", "0", "1", "-1", "True", "False", "''", "[]", "{}", "()", "0.0", "set()",
            "float('nan')", "float('inf')", "iter(())")  # fmt: skip
-
-
-def verifier_calls(target: Target, module: str) -> list[Call]:
-    """The calls with literal arguments that the verifier is known to make of a module's functions,
-    with the expected values where they are literal too."""
-    verifier = target.task.verifier
-    if isinstance(verifier, FunctionChecks):
-        return [Call(verifier.function, c.arguments, c.expected, True) for c in verifier.checks]
-    return [
-        call
-        for function in target.functions(module)
-        for call in observed_calls(target.tests_text, function)
-    ]
 
 
 def _emptied(target: Target) -> Iterable[Submission]:
@@ -54,9 +39,9 @@ def _constants(target: Target) -> Iterable[Submission]:
 
 
 def _common_values(target: Target, module: str) -> list[str]:
-    """The most frequent expected values of the known checks."""
-    calls = verifier_calls(target, module)
-    counts = Counter(repr(call.expected) for call in calls if call.has_expected)
+    """The most frequent expected values of the calls that the verifier is seen to make."""
+    calls = [call for name in target.functions(module) for call in verifier_calls(target, name)]
+    counts = Counter(repr(call.expected) for call in calls if call.asserted)
     return [value for value, _ in counts.most_common(2)]
 
 
@@ -75,11 +60,11 @@ def _tables(target: Target) -> Iterable[Submission]:
     """The examples that the agent can read, as a table."""
     for module in target.modules:
         functions = target.functions(module)
-        visible = [c for f in functions for c in observed_calls(target.visible_text, f)]
-        rows: dict[tuple[str, str], Any] = {
-            (call.function, repr(call.arguments)): call.expected
-            for call in visible
-            if call.has_expected
+        rows = {
+            (name, repr(call.arguments)): call.expected
+            for name in functions
+            for call in visible_calls(target, name)
+            if call.asserted and not call.keywords
         }
         if not rows:
             continue
