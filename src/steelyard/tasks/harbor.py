@@ -130,6 +130,7 @@ def read_task_directory(directory: str | Path) -> TaskDirectory:
         agent_timeout_seconds=_agent_timeout_seconds(config),
         verifier_timeout_seconds=config.verifier.timeout_sec,
         environment_variables={**workspace.variables, **config.environment.env},
+        packages=workspace.packages,
         source=root,
     )
     found = [*unknown_keys(config, config_file), *workspace.warnings, *_idle(config, files, root)]
@@ -389,9 +390,10 @@ def _render_environment(content: TaskDirectory) -> dict[str, bytes]:
     if old:
         workspace = workspace_of(old, "environment", content.config.environment.workdir)
         merged = {**workspace.variables, **content.config.environment.env}
-        if workspace.files == task.files and merged == task.environment_variables:
+        wanted = (task.files, task.environment_variables, task.packages)
+        if (workspace.files, merged, workspace.packages) == wanted:
             return _prefixed("environment/", old)
-    dockerfile = write_dockerfile("workspace" if task.files else None, variables)
+    dockerfile = write_dockerfile("workspace" if task.files else None, variables, task.packages)
     return {
         "environment/Dockerfile": dockerfile.encode(),
         **_prefixed("environment/workspace/", task.files),

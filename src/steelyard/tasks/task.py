@@ -96,7 +96,8 @@ class Task:
 
     `answer` set means single-turn: no tools, the completion is the answer. `solution` holds the
     files that a reference solution would leave in the workspace. `kind` groups tasks in reports.
-    Times are in seconds. `environment_variables` are those that the task asks for.
+    Times are in seconds. `environment_variables` are those that the task asks for; `packages` the
+    Python requirements that its image installs.
     """
 
     name: str
@@ -113,3 +114,4 @@ class Task:
     verifier_timeout_seconds: float = 60.0
     source: Path | None = None
     environment_variables: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
