@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
 from steelyard.grading import Grader
-from steelyard.tasks.task import AnswerForm, RewardFunction, Task
+from steelyard.tasks.task import AnswerForm, RewardFunction, RewardStyle, Task
 
 
 def grade(
@@ -101,3 +101,86 @@ def test_a_missing_file_or_answer_is_unscored(grader: Grader, tmp_path: Path) ->
         assert said in outcome.detail
     with pytest.raises(ValueError, match="no answer file"):
         grader.grade(Task("t", "", verifier), {})
+
+
+def grade_style(
+    grader: Grader, folder: Path, style: RewardStyle, source: str, answer: str = "four"
+) -> Outcome:
+    (folder / "reward.py").write_text(source)
+    row = {"answer": "four", "tags": ["a"], "info": {"level": 3}}
+    verifier = RewardFunction(folder / "reward.py", "reward", row, style)
+    solution = {"answer.txt": b"four"}
+    task = Task("t", "2 + 2?", verifier, answer=AnswerForm("answer.txt"), solution=solution)
+    return grader.grade(task, {"answer.txt": answer.encode()})
+
+
+TRL = {
+    "text": "def reward(completions, answer, **_):\n"
+    "    return [float(c.strip() == a) for c, a in zip(completions, answer)]",
+    "chat": "def reward(prompts, completions, answer, **_):\n"
+    "    assert prompts == [[{'role': 'user', 'content': '2 + 2?'}]]\n"
+    "    return [float(c[0]['content'] == a) for c, a in zip(completions, answer)]",
+    "chat in a sibling": "from helper import text\n"
+    "def reward(completions, answer, **_):\n"
+    "    return [float(text(c) == a) for c, a in zip(completions, answer)]",
+    "async": "import asyncio\nasync def reward(completions, answer):\n"
+    "    await asyncio.sleep(0)\n    return [float(completions[0] == answer[0])]",
+    "columns are lists": "def reward(completions, tags, info, prompts, **_):\n"
+    "    assert (tags, info, prompts) == ([['a']], [{'level': 3}], ['2 + 2?'])\n"
+    "    return [float(completions == ['four'])]",
+}
+VERIFIERS = {
+    "text": "def reward(completion, answer): return float(completion.strip() == answer)",
+    "chat": "def reward(completion, answer): return float(completion[-1]['content'] == answer)",
+    "async": "async def reward(completion, answer, state, info):\n"
+    "    assert state['answer'] == answer and info == {'level': 3}\n"
+    "    return float(completion[-1]['content'] == answer)",
+    "everything": "def reward(completion, **rest):\n"
+    "    assert set(rest) == {'prompt', 'answer', 'state', 'info', 'task', 'tags'}\n"
+    "    return float(completion.strip() == rest['answer'])",
+}
+
+
+@pytest.mark.parametrize(
+    ("style", "source"),
+    [("trl", s) for s in TRL.values()] + [("verifiers", s) for s in VERIFIERS.values()],
+    ids=[f"trl, {n}" for n in TRL] + [f"verifiers, {n}" for n in VERIFIERS],
+)
+def test_functions_of_other_trainers_run_as_they_are(
+    grader: Grader, tmp_path: Path, style: RewardStyle, source: str
+) -> None:
+    (tmp_path / "helper.py").write_text("def text(messages): return messages[-1]['content']")
+    assert grade_style(grader, tmp_path, style, source) == Scored(1.0)
+    assert grade_style(grader, tmp_path, style, source, "five") == Scored(0.0)
+    assert grade_style(grader, tmp_path, style, source, "") == Scored(0.0)
+
+
+def test_the_right_answer_fills_in_for_a_missing_column(grader: Grader, tmp_path: Path) -> None:
+    (tmp_path / "reward.py").write_text("def reward(completion, answer): return len(answer) / 10")
+    verifier = RewardFunction(tmp_path / "reward.py", "reward", {"expected": 1234}, "verifiers")
+    solution = {"answer.txt": b"1234"}
+    task = Task("t", "?", verifier, answer=AnswerForm("answer.txt"), solution=solution)
+    assert grader.grade(task, {"answer.txt": b""}) == Scored(0.4)
+
+
+@pytest.mark.parametrize(
+    ("style", "body", "cause", "said"),
+    [
+        ("trl", "return 1.0", Cause.VERIFIER_ERROR, "not a list of one number"),
+        ("trl", "return [1.0, 1.0]", Cause.VERIFIER_ERROR, "not a list of one number"),
+        ("trl", "return [None]", Cause.MALFORMED_REWARD, "NoneType"),
+        ("trl", "return [True]", Cause.MALFORMED_REWARD, "bool"),
+        ("trl", "return [2.0]", Cause.MALFORMED_REWARD, "not within"),
+        ("trl", "raise KeyError(completions[0][0])", Cause.VERIFIER_ERROR, "KeyError: 'f'"),
+        ("verifiers", "return True", Cause.MALFORMED_REWARD, "bool"),
+        ("verifiers", "return float('nan')", Cause.MALFORMED_REWARD, "nan"),
+        ("verifiers", "raise ValueError('why')", Cause.VERIFIER_ERROR, "ValueError: why"),
+    ],
+)
+def test_other_styles_are_read_as_strictly(
+    grader: Grader, tmp_path: Path, style: RewardStyle, body: str, cause: Cause, said: str
+) -> None:
+    parameters = "completions, **_" if style == "trl" else "completion"
+    outcome = grade_style(grader, tmp_path, style, f"def reward({parameters}):\n    {body}")
+    assert isinstance(outcome, Unscored), outcome
+    assert (outcome.cause, said in outcome.detail) == (cause, True), outcome

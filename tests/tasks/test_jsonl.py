@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -75,6 +76,75 @@ def test_a_reward_that_is_not_there_fails_before_training(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_jsonl(lay(tmp_path, '{"prompt": "a"}\n'), reward)
+
+
+@pytest.mark.parametrize(
+    ("signature", "style"),
+    [
+        ("def f(prompt, answer, **row)", "steelyard"),
+        ("def f(completions, **kwargs)", "trl"),
+        ("async def f(prompts, completions, answer)", "trl"),
+        ("def f(completion, answer)", "verifiers"),
+        ("async def f(*, completion, state)", "verifiers"),
+        ("def f(**everything)", "steelyard"),
+    ],
+)
+def test_the_style_is_read_from_the_signature(tmp_path: Path, signature: str, style: str) -> None:
+    path = lay(tmp_path, '{"prompt": "x"}\n', f"raise SystemExit\n{signature}: return 1.0\n")
+    (tmp_path / "again.py").write_text("from rewards import f as g\n")
+    for reward in ("rewards.py:f", "again:g"):
+        (task,) = read_jsonl(path, reward)
+        assert isinstance(task.verifier, RewardFunction)
+        assert task.verifier.style == style
+
+
+def test_a_column_answer_is_the_row_of_other_styles(tmp_path: Path) -> None:
+    line = '{"prompt": "1 + 1?", "answer": "2"}\n'
+    (task,) = read_jsonl(lay(tmp_path, line, "def score(completions, answer): return [1.0]\n"))
+    path = (tmp_path / "rewards.py").resolve()
+    assert task.verifier == RewardFunction(path, "score", {"answer": "2"}, "trl")
+    assert task.solution == {"answer.txt": b"2"}
+
+
+@pytest.mark.parametrize(
+    ("row", "gold", "text"),
+    [
+        ({"label": "b", "expected": 42}, None, "42"),
+        ({"target": "späť", "gold": "x"}, None, "späť"),
+        ({"ground_truth": [1, "ä"]}, None, '[1, "ä"]'),
+        ({"expected": 1, "mine": True}, "mine", "true"),
+        ({"expected": None}, None, None),
+        ({"other": 1}, None, None),
+    ],
+)
+def test_the_right_answer_becomes_the_solution(
+    tmp_path: Path, row: dict[str, object], gold: str | None, text: str | None
+) -> None:
+    path = lay(tmp_path, json.dumps({"prompt": "x", **row}))
+    (task,) = read_jsonl(path, gold=gold)
+    assert task.solution == (None if text is None else {"answer.txt": text.encode()})
+    assert isinstance(task.verifier, RewardFunction)
+    assert task.verifier.row == row
+
+
+def test_a_named_gold_column_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="line 1: it has no column 'truth', which gold names"):
+        read_jsonl(lay(tmp_path, '{"prompt": "x", "expected": 1}'), gold="truth")
+
+
+def test_a_reward_is_also_found_below_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/grade.py").write_text("def far(prompt, answer): return 1.0\n")
+    path = lay(tmp_path / "data", '{"prompt": "x"}\n')
+    monkeypatch.chdir(tmp_path)
+    for reward in ("lib.grade:far", "lib/grade.py:far"):
+        (task,) = read_jsonl(path, reward)
+        assert task.verifier == RewardFunction(tmp_path / "lib/grade.py", "far", {})
+    (task,) = read_jsonl(path, "rewards:score")  # beside the JSONL comes first
+    assert task.verifier == RewardFunction(tmp_path / "data/rewards.py", "score", {})
 
 
 def test_a_reward_with_a_syntax_error_is_named(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def _validated(task: Task, grader: Grader, on_done: Callable[[], None]) -> Valid
 
 def _reference_problem(task: Task, grader: Grader) -> str:
     if task.solution is None:
-        return ""  # nothing to prove it with; a reward function has no reference
+        return ""  # nothing to prove it with
     files = {**task.files, **task.solution}
     for suite in _suites(task):
         outcome = grader.grade(task, files, heldout=suite == "held-out checks")

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
+from steelyard.grading import reward_adapter
 from steelyard.grading.reading import MalformedReward, read_number
 from steelyard.sandbox import Reply, ReplyKind, Sandbox, SandboxSettings
 from steelyard.tasks.task import RewardFunction, Task
+
+_ADAPTER = "_steelyard_reward_adapter.py"
 
 
 def grade_reward_function(
@@ -19,7 +22,7 @@ def grade_reward_function(
     files: Mapping[str, bytes],
     deadline: float,
 ) -> Outcome:
-    """Calls `function(prompt=..., answer=..., **row)`; its number, within [0, 1], is the reward.
+    """Calls the function in its style; the number that it returns, within [0, 1], is the reward.
 
     The file and the .py files beside it are laid in the sandbox; the interpreter there is the
     system's, without site-packages, so the function has the standard library and its own files.
@@ -39,12 +42,18 @@ def grade_reward_function(
         sources = _sources(verifier.path, sandbox.settings)
     except OSError as error:
         return Unscored(Cause.VERIFIER_ERROR, f"the reward function could not be read: {error}")
+    gold = (task.solution or {}).get(task.answer.path)
     keywords = {
-        **verifier.row,
+        "file": verifier.path.name,
+        "function": verifier.function,
+        "style": verifier.style,
         "prompt": task.instruction,
-        "answer": answer.decode("utf-8", errors="replace"),
+        "answer": _text(answer),
+        "gold": None if gold is None else _text(gold),
+        "row": dict(verifier.row),
     }
-    with sandbox.program(sources, module=verifier.path.name, function=verifier.function) as program:
+    sources[_ADAPTER] = Path(reward_adapter.__file__).read_bytes()
+    with sandbox.program(sources, module=_ADAPTER, function="call") as program:
         reply = program.caller.ready(max(deadline - time.monotonic(), 0.001))
         if reply.kind is ReplyKind.RETURNED:
             remaining = max(deadline - time.monotonic(), 0.001)
@@ -64,6 +73,10 @@ def _outcome(reply: Reply, name: str, ending: str) -> Outcome:
         return Scored(read_number(reply.value, name))
     except MalformedReward as error:
         return Unscored(Cause.MALFORMED_REWARD, str(error))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
 
 
 def _sources(path: Path, settings: SandboxSettings) -> dict[str, bytes]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from steelyard.tasks.reward_source import RewardSource, find_reward
 from steelyard.tasks.task import AnswerForm, RewardFunction, Task
 
 DEFAULT_REWARD = "rewards.py:score"
@@ -15,25 +15,41 @@ DEFAULT_REWARD = "rewards.py:score"
 ANSWER_PATH = "answer.txt"
 """The file of the workspace that holds the text of an answer."""
 
+GOLD_COLUMNS = (
+    "expected",
+    "answer",
+    "solution",
+    "target",
+    "ground_truth",
+    "gold",
+    "reference_answer",
+    "label",
+)
+"""Where the right answer is looked for, first to last, if nobody says in which column it is."""
+
 _OWN_COLUMNS = ("prompt", "name", "kind", "split")
 
 
-def read_jsonl(path: str | Path, reward: str = DEFAULT_REWARD) -> list[Task]:
+def read_jsonl(
+    path: str | Path, reward: str = DEFAULT_REWARD, gold: str | None = None
+) -> list[Task]:
     """One single-turn Task per line of `path`; blank lines are skipped.
 
     Each line is a JSON object with `prompt`, and perhaps `name`, `kind` and `split`; every other
-    column goes to the reward function as a keyword. `reward` is `file.py:function` or
-    `module:function`, relative to the folder of the JSONL; it is not imported here, only read.
+    column goes to the reward function. `reward` is `file.py:function` or `module:function`, below
+    the folder of the JSONL or the current directory; it is not imported here, only read. The
+    column `gold`, or else the first of GOLD_COLUMNS that a line has, is the right answer and
+    becomes the task's solution: a string as it is, another value as JSON.
     ValueError names the file, the line, the column and what to write there.
     """
     file = Path(path)
     if not file.is_file():
         raise ValueError(f"{file}: there is no such file")
-    module, function = _resolve_reward(reward, file.parent)
+    source = find_reward(reward, file.parent)
     tasks: list[Task] = []
     lines: dict[str, int] = {}
     for number, row in _rows(file):
-        task = _task(row, number, file, module, function)
+        task = _task(row, number, file, source, gold)
         if task.name in lines:
             raise ValueError(
                 f"{file} line {number}: name {task.name!r} is taken by line {lines[task.name]}; "
@@ -64,7 +80,9 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _task(row: dict[str, Any], number: int, file: Path, module: Path, function: str) -> Task:
+def _task(
+    row: dict[str, Any], number: int, file: Path, source: RewardSource, gold: str | None
+) -> Task:
     if "prompt" not in row:
         raise ValueError(f'{file} line {number}: prompt is missing; add "prompt": "…"')
     for column in _OWN_COLUMNS:
@@ -74,17 +92,22 @@ def _task(row: dict[str, Any], number: int, file: Path, module: Path, function: 
                 f"{file} line {number}: {column} = {value!r} is not valid; give a string with "
                 "text in it"
             )
-    if "answer" in row:
+    if "answer" in row and source.style == "steelyard":
         raise ValueError(
             f"{file} line {number}: a column answer would hide the model's answer from "
-            f"{function}(prompt, answer, …); rename the column, for example to expected"
+            f"{source.function}(prompt, answer, …); rename the column, for example to expected"
         )
+    if gold is not None and gold not in row:
+        raise ValueError(
+            f"{file} line {number}: it has no column {gold!r}, which gold names; add it, or name "
+            "another"
+        )
+    columns = {k: v for k, v in row.items() if k not in _OWN_COLUMNS}
     return Task(
         name=row.get("name", f"{file.stem}-{number:05d}"),
         instruction=row["prompt"],
-        verifier=RewardFunction(
-            module, function, {k: v for k, v in row.items() if k not in _OWN_COLUMNS}
-        ),
+        verifier=RewardFunction(source.path, source.function, columns, source.style),
+        solution=_solution(row, gold),
         answer=AnswerForm(ANSWER_PATH),
         kind=row.get("kind", ""),
         split=row.get("split", ""),
@@ -92,36 +115,11 @@ def _task(row: dict[str, Any], number: int, file: Path, module: Path, function: 
     )
 
 
-def _resolve_reward(reward: str, folder: Path) -> tuple[Path, str]:
-    """The file and the function that `reward` names; both must be there."""
-    module, colon, function = reward.rpartition(":")
-    if not colon or not module or not function.isidentifier():
-        raise ValueError(
-            f"reward = {reward!r} is not valid; give file.py:function or module:function"
-        )
-    name = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
-    path = folder / name
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file, but reward = {reward!r} names it")
-    try:
-        tree = ast.parse(path.read_bytes(), str(path))
-    except SyntaxError as error:
-        raise ValueError(f"{path} line {error.lineno}: {error.msg}; correct it") from None
-    if function not in _top_level_names(tree):
-        raise ValueError(
-            f"{path}: it defines no {function}, but reward = {reward!r} names it; define "
-            f"{function}(prompt, answer, **row)"
-        )
-    return path.resolve(), function
-
-
-def _top_level_names(tree: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return names
+def _solution(row: dict[str, Any], gold: str | None) -> dict[str, bytes] | None:
+    """The answer file that the right answer would leave; None where no column holds one."""
+    column = gold or next((name for name in GOLD_COLUMNS if name in row), None)
+    value = None if column is None else row[column]
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return {ANSWER_PATH: text.encode()}

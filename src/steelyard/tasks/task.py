@@ -50,17 +50,28 @@ class CheckProgram:
     source: str
 
 
+RewardStyle: TypeAlias = Literal["steelyard", "trl", "verifiers"]
+
+
 @dataclass(frozen=True, slots=True)
 class RewardFunction:
-    """`function(prompt=..., answer=..., **row) -> float` of the Python file `path`.
+    """A function of the Python file `path` that says what an answer is worth.
 
     The user's code, imported and called only inside a sandbox, never in the trainer. `row` holds
-    the other columns of the task's JSONL line.
+    the other columns of the task's JSONL line. `style` says how it is called:
+
+    - "steelyard": `function(prompt=..., answer=..., **row) -> float`
+    - "trl": `function(prompts=[...], completions=[...], **row as lists) -> list`
+    - "verifiers": `function(completion, ...)`, given those of prompt, answer (the right one),
+      info, task, state and the row that its parameters name
+
+    The last two get text, or chat messages where the function reads those. All may be async.
     """
 
     path: Path
     function: str
     row: Mapping[str, Any]
+    style: RewardStyle = "steelyard"
 
 
 @dataclass(frozen=True, slots=True)
