@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from steelyard.auditing.rewrites import rewrites
 
+pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning")  # `3 is not None`, at random
+
 
 def by_name(source: str, keep: tuple[str, ...] = ()) -> dict[str, str]:
     return {rewrite.name: rewrite.source for rewrite in rewrites(source, keep)}

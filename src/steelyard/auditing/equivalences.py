@@ -9,11 +9,10 @@ local variables from outside.
 from __future__ import annotations
 
 import ast
-import itertools
 import string
 from collections.abc import Iterator
 
-from steelyard.auditing.naming import fresh, names_in
+from steelyard.auditing.naming import fresh
 from steelyard.auditing.sources import FUNCTION, Edit, Source
 
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -30,7 +29,6 @@ _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-_SCOPES = (*FUNCTION, ast.Lambda, ast.ClassDef)
 
 
 def mirrored_comparisons(source: Source) -> list[Edit]:
@@ -58,7 +56,7 @@ def negated_comparisons(source: Source) -> list[Edit]:
                     other = _NEGATED[type(op)]()
                     plain = ast.Compare(node.left, [other], node.comparators)
                     edits.append(Edit([node], ast.UnaryOp(ast.Not(), plain)))
-    return _apart(edits)
+    return apart(edits)
 
 
 def none_first(source: Source) -> list[Edit]:
@@ -68,7 +66,7 @@ def none_first(source: Source) -> list[Edit]:
         match node:
             case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
                 edits.append(Edit([node], ast.Compare(node.comparators[0], node.ops, [node.left])))
-    return _apart(edits)
+    return apart(edits)
 
 
 def conditional_expressions(source: Source) -> list[Edit]:
@@ -82,8 +80,8 @@ def conditional_expressions(source: Source) -> list[Edit]:
             case ast.If(test=t, body=[ast.Assign(targets=[ast.Name(id=x)], value=a)],
                         orelse=[ast.Assign(targets=[ast.Name(id=y)], value=b)]):  # fmt: skip
                 if x == y:
-                    edits.append(Edit([node], [_assigned(x, ast.IfExp(t, a, b))]))
-    return _apart(edits)
+                    edits.append(Edit([node], [assigned(x, ast.IfExp(t, a, b))]))
+    return apart(edits)
 
 
 def if_statements(source: Source) -> list[Edit]:
@@ -96,29 +94,29 @@ def if_statements(source: Source) -> list[Edit]:
             case ast.Assign(targets=[ast.Name()], value=ast.IfExp(test=t, body=a, orelse=b)):
                 one, two = (ast.Assign(node.targets, value, lineno=0) for value in (a, b))
                 edits.append(Edit([node], [ast.If(t, [one], [two])]))
-    return _apart(edits)
+    return apart(edits)
 
 
 def else_after_return(source: Source) -> list[Edit]:
     """What follows `if t: return a`, to the block's end, as its else."""
     edits = []
-    for block in _blocks(source):
+    for block in blocks(source):
         for i, node in enumerate(block[:-1]):
             if isinstance(node, ast.If) and not node.orelse and _leaves(node.body):
                 moved = ast.If(node.test, node.body, block[i + 1 :])
                 edits.append(Edit(block[i:], [moved]))
                 break
-    return _apart(edits)
+    return apart(edits)
 
 
 def no_else_after_return(source: Source) -> list[Edit]:
     """The else of `if t: return a` as the statements that follow it."""
     edits = []
-    for block in _blocks(source):
+    for block in blocks(source):
         for node in block:
             if isinstance(node, ast.If) and node.orelse and _leaves(node.body):
                 edits.append(Edit([node], [ast.If(node.test, node.body, []), *node.orelse]))
-    return _apart(edits)
+    return apart(edits)
 
 
 def single_return(source: Source) -> list[Edit]:
@@ -131,10 +129,10 @@ def single_return(source: Source) -> list[Edit]:
             case [ast.If(test=t, body=[ast.Return(value=ast.expr() as a)], orelse=[]) as first,
                   ast.Return(value=ast.expr() as b) as last]:  # fmt: skip
                 name = fresh("answer", source)
-                branches = (_assigned(name, a), _assigned(name, b))
+                branches = (assigned(name, a), assigned(name, b))
                 joined = ast.If(t, [branches[0]], [branches[1]])
-                edits.append(Edit([first, last], [joined, ast.Return(_load(name))]))
-    return _apart(edits)
+                edits.append(Edit([first, last], [joined, ast.Return(load(name))]))
+    return apart(edits)
 
 
 def format_calls(source: Source) -> list[Edit]:
@@ -145,7 +143,7 @@ def format_calls(source: Source) -> list[Edit]:
             made = _format_call(node)
             if made is not None:
                 edits.append(Edit([node], made))
-    return _apart(edits)
+    return apart(edits)
 
 
 def _format_call(node: ast.JoinedStr) -> ast.expr | None:
@@ -188,7 +186,7 @@ def f_strings(source: Source) -> list[Edit]:
                 made = _f_string(text, arguments)
                 if made is not None:
                     edits.append(Edit([node], made))
-    return _apart(edits)
+    return apart(edits)
 
 
 def _f_string(text: str, arguments: list[ast.expr]) -> ast.expr | None:
@@ -209,120 +207,19 @@ def _f_string(text: str, arguments: list[ast.expr]) -> ast.expr | None:
     return None if waiting else ast.JoinedStr(parts)
 
 
-def comprehensions(source: Source) -> list[Edit]:
-    """`r = []` and the loop that only appends to it, as one list comprehension."""
-    edits = []
-    for block in _blocks(source):
-        for first, loop in itertools.pairwise(block):
-            match first, loop:
-                case (
-                    ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=[])),
-                    ast.For(target=target, iter=iterated, body=[body], orelse=[]),
-                ):
-                    pass
-                case _:
-                    continue
-            tests: list[ast.expr] = []
-            if isinstance(body, ast.If) and not body.orelse and len(body.body) == 1:
-                tests, body = [body.test], body.body[0]
-            match body:
-                case ast.Expr(value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id=owner), attr="append"),
-                    args=[ast.expr() as item], keywords=[])) if owner == name:  # fmt: skip
-                    made = ast.ListComp(item, [ast.comprehension(target, iterated, tests, 0)])
-                    if _may_change(source, first, made, loop, name):
-                        edits.append(Edit([first, loop], [_assigned(name, made)]))
-    return _apart(edits)
-
-
-def loops(source: Source) -> list[Edit]:
-    """`r = [item for ...]`, or the same returned, as a loop that appends."""
-    edits = []
-    for node in ast.walk(source.tree):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp() as made):
-                end: list[ast.stmt] = []
-            case ast.Return(value=ast.ListComp() as made):
-                name = fresh("collected", source)
-                end = [ast.Return(_load(name))]
-            case _:
-                continue
-        if not _may_change(source, node, made, made, name):
-            continue
-        append = ast.Attribute(_load(name), "append", ast.Load())
-        body: ast.stmt = ast.Expr(ast.Call(append, [made.elt], []))
-        for part in reversed(made.generators):
-            for test in reversed(part.ifs):
-                body = ast.If(test, [body], [])
-            body = ast.For(part.target, part.iter, [body], [], lineno=0)
-        edits.append(Edit([node], [_assigned(name, ast.List([], ast.Load())), body, *end]))
-    return _apart(edits)
-
-
-def _may_change(
-    source: Source, statement: ast.AST, made: ast.ListComp, place: ast.AST, name: str
-) -> bool:
-    """Whether a loop and a comprehension differ in nothing that anyone can see: the names of the
-    loop are used in `place` alone, and nobody reads `name` before it is complete."""
-    function = source.function_of(statement)
-    if function is None or isinstance(source.parents[statement][0], ast.ClassDef):
-        return False
-    closed = (*_SCOPES, ast.Try, ast.With, ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr,
-              ast.AsyncFunctionDef, ast.GeneratorExp, ast.Global, ast.Nonlocal)  # fmt: skip
-    if isinstance(function, ast.AsyncFunctionDef) or any(
-        isinstance(node, closed) for node in ast.walk(function) if node is not function
-    ):
-        return False
-    targets: set[str] = set()
-    for part in made.generators:
-        if part.is_async or any(
-            not isinstance(n, (ast.Name, ast.Tuple, ast.Store)) for n in ast.walk(part.target)
-        ):
-            return False
-        targets |= names_in(part.target)
-    inside = names_in(made) | {n.id for n in ast.walk(place) if isinstance(n, ast.Name)} - {name}
-    if name in names_in(made) or "super" in inside or name in targets:
-        return False
-    if targets & names_in(made.generators[0].iter):
-        return False
-    arguments = {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
-    within, first = set(ast.walk(place)), set(ast.walk(made.generators[0].iter))
-    names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
-    elsewhere = {n.id for n in names if n not in within}
-    # a variable without a value is a NameError in a comprehension, an UnboundLocalError in a loop
-    stored = {n.id for n in names if not isinstance(n.ctx, ast.Load)}
-    read = {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and n not in first} - targets
-    bound = arguments | _bound_before(function, statement)
-    return not targets & (elsewhere | arguments) and not (read & stored) - bound
-
-
-def _bound_before(function: ast.AST, statement: ast.AST) -> set[str]:
-    """Variables that have a value whenever `statement` is reached: assigned at the function's top
-    level before it, and deleted nowhere."""
-    assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-    names: set[str] = set()
-    for earlier in function.body:
-        if statement in set(ast.walk(earlier)):
-            break
-        if isinstance(earlier, ast.Assign):
-            names |= {target.id for target in earlier.targets if isinstance(target, ast.Name)}
-    deleted = {n.id for n in ast.walk(function)
-               if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}  # fmt: skip
-    return names - deleted
-
-
 def _replaced(node: ast.expr, left: ast.expr, operator: type[ast.cmpop], right: ast.expr) -> Edit:
     return Edit([node], ast.Compare(left, [operator()], [right]))
 
 
-def _blocks(source: Source) -> Iterator[list[ast.stmt]]:
+def blocks(source: Source) -> Iterator[list[ast.stmt]]:
+    """Every list of statements that are carried out one after another."""
     for node in ast.walk(source.tree):
         for _, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 yield value
 
 
-def _apart(edits: list[Edit]) -> list[Edit]:
+def apart(edits: list[Edit]) -> list[Edit]:
     """Those of the edits that do not lie in one another, outer first."""
     taken: set[ast.AST] = set()
     kept = []
@@ -346,9 +243,11 @@ def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Constant))
 
 
-def _load(name: str) -> ast.expr:
+def load(name: str) -> ast.expr:
+    """The name, read."""
     return ast.Name(name, ast.Load())
 
 
-def _assigned(name: str, value: ast.expr) -> ast.stmt:
+def assigned(name: str, value: ast.expr) -> ast.stmt:
+    """`name = value`."""
     return ast.Assign([ast.Name(name, ast.Store())], value, lineno=0)

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from steelyard.auditing import equivalences
+from steelyard.auditing import equivalences, looping
 from steelyard.auditing.naming import fresh, renamed_helpers, renamed_locals
 from steelyard.auditing.sources import Edit, Source, dumped
 
@@ -78,8 +78,8 @@ def _finders(whole: Source) -> dict[str, Callable[[Source], list[Edit]]]:
         "else after return": equivalences.else_after_return,
         "no else after return": equivalences.no_else_after_return,
         "single return": equivalences.single_return,
-        "comprehensions": equivalences.comprehensions,
-        "loops": equivalences.loops,
+        "comprehensions": looping.comprehensions,
+        "loops": looping.loops,
     }
     if not _imports_others(whole) and not any(name in whole.text for name in _OWN_COMPARISON):
         found["comparisons negated"] = equivalences.negated_comparisons

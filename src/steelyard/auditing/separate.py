@@ -57,7 +57,8 @@ def separate(
     passed over. What a call does to its arguments is not seen.
 
     None: no difference in the inputs that were tried before `timeout_seconds`, or before
-    `max_hung_calls` of one program were without an answer; never a proof. Raises CannotCompare if
+    `max_hung_calls` of one program in one batch were without an answer; never a proof. The time may
+    be exceeded by one confirmation, four calls of twice the call's time. Raises CannotCompare if
     there is no input or the left program cannot be imported, SandboxError, OSError where the files
     do not fit, and UnsupportedValue for an input that is not plain data.
     """
