@@ -104,8 +104,8 @@ def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
         assert practice.name == "practice"
         notes = [event.text for event in reader.events() if "of practice" in event.text]
         assert notes == ["kinds solved in under 50% of practice: k0 (not demonstrated), off"]
-        # Eight batches of eight, then the six demonstrations of `off`, four a batch of eight.
-        assert [step.step for step in reader.steps("warm_start")] == list(range(1, 11))
+        # 60 demonstrations, then as many and the six of `off` twice more, in batches of eight.
+        assert [step.step for step in reader.steps("warm_start")] == list(range(1, 18))
 
 
 def test_a_run_continues_only_with_its_own_settings(finished):

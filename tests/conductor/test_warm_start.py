@@ -42,19 +42,29 @@ def test_a_kind_is_weak_by_the_verifier_alone_and_unscored_episodes_do_not_count
     assert weak_kinds(episodes, 0.26) == {"dead", "alive"}
 
 
-def test_half_of_each_batch_is_weak_and_every_weak_demonstration_comes_once_an_epoch():
+def test_a_further_epoch_holds_every_demonstration_and_weak_ones_repeatedly():
     kinds = ["a"] * 5 + ["b"] * 7
     played = [demonstration(10 + i) for i in range(12)]
-    section = WarmStartSection(episodes_per_batch=4, weak_epochs=2)
+    section = WarmStartSection(episodes_per_batch=4, weak_epochs=2, weak_repeats=3)
     plan = further_batches(played, kinds, {"a"}, section, seed=0)
-    assert len(plan) == 6
     seen = [batch.target_T.tolist() for batch in plan]
-    weak = [t for batch in seen for t in batch if t < 15]
-    assert sorted(weak) == sorted([10, 11, 12, 13, 14] * 2)
-    assert all(sum(t >= 15 for t in batch) == 2 for batch in seen)
-    again = further_batches(played, kinds, {"a"}, section, seed=0)
-    assert seen == [batch.target_T.tolist() for batch in again]
-    assert not further_batches(played, kinds, set(), section, seed=0)
+    epoch = sorted([10, 11, 12, 13, 14] * 3 + list(range(15, 22)))
+    assert [len(batch) for batch in seen] == [4, 4, 4, 4, 4, 2] * 2
+    first, second = ([t for batch in seen[i : i + 6] for t in batch] for i in (0, 6))
+    assert sorted(first) == sorted(second) == epoch
+    assert first != second != epoch != first, "each epoch has an order of its own"
+
+
+def test_further_batches_depend_on_the_seed_alone_and_without_weak_kinds_there_are_none():
+    played = [demonstration(10 + i) for i in range(12)]
+
+    def targets(weak, seed):
+        plan = further_batches(played, ["a", "b"] * 6, weak, WarmStartSection(), seed)
+        return [batch.target_T.tolist() for batch in plan]
+
+    assert targets({"a"}, 0) == targets({"a"}, 0) != targets({"a"}, 1)
+    assert targets(set(), 0) == targets({"never demonstrated"}, 0) == []
+    assert sum(map(len, targets({"a", "b"}, 0))) == 36, "all weak: all of them are repeated"
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 40])

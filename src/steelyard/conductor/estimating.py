@@ -10,7 +10,7 @@ import torch
 
 from steelyard.agents import demonstration_texts
 from steelyard.agents.prompt import first_messages
-from steelyard.conductor.settings import RunSettings
+from steelyard.conductor.settings import RunSettings, WarmStartSection
 from steelyard.conductor.training import RunTasks
 from steelyard.conductor.warm_start import n_batches
 from steelyard.models import ChatRenderer, resolve
@@ -60,9 +60,7 @@ def estimate(settings: RunSettings) -> Estimate:
     prompts_of_groups = rl.groups_per_step * prompt
     trained_tokens = rl.steps * (prompts_of_groups + episodes * sampled)
     if settings.warm_start is not None:
-        # If half of the kinds are weak: as many demonstrations of the others go with them.
-        again = settings.warm_start.weak_epochs if settings.warm_start.weak_below else 0
-        trained_tokens += (settings.warm_start.epochs + again) * demonstration_tokens
+        trained_tokens += round(_warm_start_epochs(settings.warm_start) * demonstration_tokens)
     throughput = _matmul_flops(settings.learner.dtype)
     seconds = 2 * body * sampled_tokens / (
         throughput * _SAMPLING_EFFICIENCY
@@ -83,6 +81,13 @@ def estimate(settings: RunSettings) -> Estimate:
         disk_gb=(settings.checkpoint.keep + 1) * _checkpoint_bytes(settings, parameters) / 1e9,
         seconds=seconds,
     )
+
+
+def _warm_start_epochs(section: WarmStartSection) -> float:
+    """How often a demonstration is imitated on average, if half of the kinds are weak."""
+    if section.weak_below == 0.0:
+        return section.epochs
+    return section.epochs + section.weak_epochs * (1 + section.weak_repeats) / 2
 
 
 def _prompt_tokens(task: Task, renderer: ChatRenderer, settings: RunSettings) -> int:

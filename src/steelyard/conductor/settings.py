@@ -70,7 +70,15 @@ class WarmStartSection(_Section):
         description="after the epochs every training task is tried once, and kinds solved less "
         "often than this are imitated further, so that fewer are dead when RL begins; 0: not tried",
     )
-    weak_epochs: PositiveInt = Field(1, description="epochs over the demonstrations of weak kinds")
+    weak_epochs: PositiveInt = Field(
+        1, description="further epochs over all demonstrations, if some kind is weak"
+    )
+    weak_repeats: Annotated[int, Field(ge=2)] = Field(
+        3, description="how often a further epoch holds each demonstration of a weak kind"
+    )
+    weak_learning_rate_fraction: PositiveFloat = Field(
+        0.5, description="peak of the further epochs, as a share of learning_rate"
+    )
     run_checks: bool = Field(
         True, description="demonstrations run the visible checks before they hand in"
     )

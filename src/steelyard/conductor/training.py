@@ -273,8 +273,9 @@ class _Run:
         self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names or 'none'}")
         plan = further_batches(played, kinds, weak, section, self._settings.run.seed)
         self._listener.phase("warm start of weak kinds", len(plan))
-        # Half the rate: the policy is past the steep part, and should not unlearn the rest.
-        await self._imitate(plan, rate_of(section, len(plan), share=0.5), done)
+        # A lower rate: the policy is past the steep part, and should not unlearn the rest.
+        rate = rate_of(section, len(plan), share=section.weak_learning_rate_fraction)
+        await self._imitate(plan, rate, done)
 
     async def _imitate(self, plan: Sequence[Batch], rate: LearningRate, done: int) -> None:
         """Imitates the batches, which are recorded as those after the first `done`."""

@@ -84,22 +84,24 @@ def further_batches(
     settings: WarmStartSection,
     seed: int,
 ) -> list[Batch]:
-    """Batches of which half are demonstrations of weak kinds, each once an epoch; the other half
-    keep the rest from being unlearned.
+    """Further epochs over all demonstrations, those of weak kinds `weak_repeats` times each: they
+    catch up, and none outnumbers the rest so far that the rest is unlearned.
 
     Args:
         kinds: the kind of each trajectory.
     """
-    mine = [t for t, kind in zip(trajectories, kinds, strict=True) if kind in weak]
-    rest = [t for t, kind in zip(trajectories, kinds, strict=True) if kind not in weak]
-    half = max(1, settings.episodes_per_batch // 2)
+    epoch = [
+        trajectory
+        for trajectory, kind in zip(trajectories, kinds, strict=True)
+        for _ in range(settings.weak_repeats if kind in weak else 1)
+    ]
+    if len(epoch) == len(trajectories):
+        return []
+    size = settings.episodes_per_batch
     result: list[Batch] = []
-    for epoch in range(settings.weak_epochs):
-        draw = random.Random(f"weak kinds {seed} {epoch}")
-        draw.shuffle(mine)
-        for start in range(0, len(mine), half):
-            others = draw.sample(rest, min(half, len(rest)))
-            result.append(Batch.from_trajectories([*mine[start : start + half], *others]))
+    for number in range(settings.weak_epochs):
+        random.Random(f"weak kinds {seed} {number}").shuffle(epoch)
+        result += [Batch.from_trajectories(epoch[i : i + size]) for i in range(0, len(epoch), size)]
     return result
 
 
