@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import socket
 import stat
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
@@ -25,10 +28,11 @@ _BOOT = (
     "from steelyard.sandbox.supervisor import main; del sys.path[0]; main()"
 )
 _OWN_DIRECTORIES = ("/work", "/app", "/tmp", "/dev", "/proc", "/run", "/etc", "/tests", "/logs")
+_OWN_PROGRAMS = ("python", "python3")
 _AGENT_ID = 1000
 _SYSTEM_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/mime.types")
-_OWN_FILES: Mapping[str, str] = {
+_OWN_FILES: dict[str, str] = {
     "/etc/passwd": f"agent:x:{_AGENT_ID}:{_AGENT_ID}::/work:/bin/bash\n",
     "/etc/group": f"agent:x:{_AGENT_ID}:\n",
     "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n",
@@ -123,6 +127,7 @@ def start(
     supervisor_settings: str,
     control: socket.socket,
     uid: int | None,
+    packages: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Starts bubblewrap with the supervisor as pid 1, talking on `control`; stderr is a pipe.
 
@@ -139,7 +144,8 @@ def start(
         arguments = [
             *_isolation(),
             *_file_system(python, workspace, scratch, workspace_mb << 20),
-            *_laid_files(descriptors),
+            *_laid_files(descriptors, _OWN_FILES | (_package_files() if packages else {})),
+            *(_package_folders() if packages else ()),
             *_environment(python, workspace),
             "--remount-ro", "/dev",
             "--remount-ro", "/",
@@ -191,16 +197,60 @@ def _file_system(
     return arguments
 
 
-def _laid_files(descriptors: list[int]) -> list[str]:
+def _laid_files(descriptors: list[int], texts: Mapping[str, str]) -> list[str]:
     here = Path(__file__).parent
-    files = {path: text.encode() for path, text in _OWN_FILES.items()}
+    files = {path: text.encode() for path, text in texts.items()}
     for name in _SOURCES:
         files[f"{_SOURCE_ROOT}/steelyard/sandbox/{name}"] = (here / name).read_bytes()
     arguments: list[str] = []
     for path, data in files.items():
         descriptor = _data_descriptor(descriptors, data)
-        arguments += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
+        mode = "0555" if path.startswith("/run/bin/") else "0444"
+        arguments += ["--perms", mode, "--ro-bind-data", str(descriptor), path]
     return arguments
+
+
+@functools.cache
+def _package_files() -> dict[str, str]:
+    """A virtual environment at /run: its interpreter is the sandbox's, its packages are ours.
+
+    The interpreter finds pyvenv.cfg above its own link, also under -I; so nothing in the sandbox
+    names the place where the packages really lie.
+    """
+    home = os.path.dirname(find_python().executable)
+    files = {"/run/pyvenv.cfg": f"home = {home}\ninclude-system-site-packages = false\n"}
+    for script in metadata.entry_points(group="console_scripts"):
+        if re.fullmatch(r"[\w.-]+", script.name) and script.name not in _OWN_PROGRAMS:
+            files[f"/run/bin/{script.name}"] = (
+                f"#!/run/bin/python3\nimport sys\nfrom {script.module} import "
+                f"{script.attr.partition('.')[0]}\nsys.exit({script.attr}())\n"
+            )
+    return files
+
+
+def _package_folders() -> list[str]:
+    folder, version = sysconfig.get_path("purelib"), _version_of(sys.executable)
+    theirs = _version_of(find_python().executable)
+    if theirs != version:
+        raise SandboxUnavailable(
+            f"the packages of {sys.executable} ({version}) cannot be used in the sandbox, whose "
+            f"interpreter is {find_python().executable} ({theirs}), the only one that an "
+            "unprivileged user can read here; run from an environment of that version"
+        )
+    if not _readable_by_others(folder):
+        raise SandboxUnavailable(
+            f"{folder} cannot be read in the sandbox by an unprivileged user; chmod -R o+rX it"
+        )
+    return ["--ro-bind", folder, f"/run/lib/{version}/site-packages"]
+
+
+@functools.cache
+def _version_of(executable: str) -> str:
+    """The name of an interpreter's version and kind, as its folder of packages has it."""
+    command = "import sys; print('python%d.%d' % sys.version_info[:2])"
+    return subprocess.run(
+        [executable, "-I", "-S", "-c", command], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _environment(python: SandboxPython, workspace: str) -> list[str]:
