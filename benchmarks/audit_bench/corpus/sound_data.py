@@ -1,0 +1,3 @@
+"""Sound."""
+from .case import Case
+CASES: tuple[Case, ...] = ()
