@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading import Grader
 from steelyard.grading.reading import MalformedReward, read_reward_json, read_reward_text
+from steelyard.sandbox import SandboxSettings
 from steelyard.tasks.task import Task, TestScript
 
 OUT = "/logs/verifier/reward"
@@ -26,6 +29,16 @@ exit 7
 """
     assert grade(grader, script, expected="5") == Scored(1.0)  # the exit code is ignored
     assert grade(grader, script.replace("exit 7", ""), expected="5") == Scored(1.0)
+
+
+@pytest.mark.skipif(
+    "packages" not in SandboxSettings.model_fields, reason="sandboxes have no packages yet"
+)
+def test_packages_that_the_task_installs_can_be_imported_and_no_others(grader: Grader) -> None:
+    files = {"test.sh": f"python3 -I -c 'import pytest' && echo 1 > {OUT}.txt".encode()}
+    task = Task("t", "", TestScript(files), packages=("pytest",))
+    assert grader.grade(task, {}) == Scored(1.0)
+    assert isinstance(grader.grade(replace(task, packages=()), {}), Unscored)
 
 
 def test_json_wins_over_text_and_its_other_keys_are_checks(grader: Grader) -> None:

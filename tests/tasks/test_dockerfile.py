@@ -33,6 +33,9 @@ def workspace(dockerfile: str, files: dict[str, bytes] = FILES) -> dict[str, byt
         ),
         ("WORKDIR src\nCOPY a.py .\nWORKDIR ..", {"src/a.py": b"a"}),
         ("# a comment\n\ncopy a.py ./", {"a.py": b"a"}),
+        ("ADD a.py .", {"a.py": b"a"}),
+        ("RUN mkdir -p src /srv && mkdir -p /app/lib\nCOPY a.py src", {"src/a.py": b"a"}),
+        ("LABEL a=b\nEXPOSE 80\nMAINTAINER me\nARG X=1\nCOPY a.py .", {"a.py": b"a"}),
         ("", {}),
     ],
 )
@@ -43,8 +46,20 @@ def test_copy_means_what_docker_means(dockerfile: str, expected: dict[str, bytes
 @pytest.mark.parametrize(
     ("dockerfile", "sentence"),
     [
-        ("RUN pip install requests", "line 3: RUN 'pip install requests' is not supported"),
-        ("USER nobody", "line 3: USER 'nobody' is not supported"),
+        ("RUN make all", "line 3: RUN 'make all' is not supported; this sandbox understands pip"),
+        ("RUN pip install pytest; rm -rf /app", "line 3: RUN .* is not supported"),
+        ("RUN pip install pytest>3", "line 3: RUN .* is not supported"),
+        ("RUN pip install $THINGS", "line 3: RUN .* is not supported"),
+        ("RUN pip install no-such-package-x", "the package no-such-package-x, which this Python"),
+        ("RUN pip install ./wheel.whl", "line 3: pip's './wheel.whl' is not supported"),
+        ("RUN pip install --index-url http://x pytest", "pip's '--index-url' is not supported"),
+        ("RUN pip install -r wanted.txt", "no COPY before this line lays 'wanted.txt'"),
+        ("RUN pip install 'pytest", "cannot be read"),
+        ("RUN apt-get install -y no-such-program", "this machine has no program no-such-program"),
+        ("RUN apt-get source bash", "RUN apt-get source is not supported"),
+        ("ADD https://example.org/a.py .", "line 3: ADD 'https://example.org/a.py .' is not"),
+        ("ADD a.tar.gz .", "line 3: ADD 'a.tar.gz .' is not supported"),
+        ("VOLUME /data", "line 3: VOLUME '/data' is not supported"),
         ("COPY --chown=1 a.py .", "line 3: COPY '--chown=1 a.py .' is not supported"),
         ("COPY *.py .", r"COPY '\*.py .' is not supported"),
         ("COPY b.py .", "COPY 'b.py' finds no such file"),
@@ -67,6 +82,42 @@ def test_variables_images_and_files_left_out() -> None:
     assert len(found.warnings) == 2
     assert "'ubuntu:24.04'" in found.warnings[0]
     assert found.warnings[1].startswith("environment/a.py: no COPY names this file")
+
+
+@pytest.mark.parametrize(
+    ("run", "packages"),
+    [
+        ("pip install --no-cache-dir -q pytest", ("pytest",)),
+        ("pip3 install --upgrade pip && python -m pip install pytest", ("pytest",)),
+        ("uv pip install --system 'pytest>=3' \"numpy<99\"", ("pytest>=3", "numpy<99")),
+        ('["pip", "install", "pytest[dev]>=3,<99"]', ("pytest[dev]>=3,<99",)),
+        ("apt-get update && rm -rf /var/lib/apt/lists/* && pip install \\\n  numpy", ("numpy",)),
+        ("pip install -r wanted.txt", ("pytest", "numpy")),
+    ],
+)
+def test_installed_packages_are_named(run: str, packages: tuple[str, ...]) -> None:
+    files = {"wanted.txt": b"# for the tests\npytest\n\nnumpy  # arrays\n"}
+    text = f"FROM python:3.12-slim\nWORKDIR /app\nCOPY wanted.txt .\nRUN {run}\n"
+    found = workspace_of(files | {"Dockerfile": text.encode()}, "environment")
+    assert found.packages == packages
+    assert found.warnings == ()
+
+
+def test_what_runs_otherwise_than_in_an_image_is_said() -> None:
+    text = (
+        "FROM python\nWORKDIR /app\nUSER root\nCMD sleep 1\nENTRYPOINT x\nRUN mkdir -p out\n"
+        "RUN pip install pytest==0.1\nRUN apt-get update && apt-get install -y bash\n"
+    )
+    found = workspace_of({"Dockerfile": text.encode()}, "environment")
+    said = [warning.partition(": ")[2] for warning in found.warnings]
+    assert [text[:24] for text in said] == [
+        "USER does nothing here: ",
+        "CMD does nothing here: i",
+        "ENTRYPOINT does nothing ",
+        "the task asks for pytest",
+        "nothing is installed; th",
+        "the workspace holds file",
+    ]
 
 
 def test_without_a_dockerfile_every_file_is_in_the_workspace() -> None:

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from steelyard.tasks import (
     AnswerForm,
+    Artifact,
     CheckProgram,
     CheckSpec,
+    CollectHook,
     FunctionChecks,
+    Handover,
     Task,
     TaskWarning,
     TestScript,
@@ -98,6 +101,7 @@ def test_reads_every_part_of_a_task(tmp_path: Path) -> None:
         agent_timeout_seconds=30.0,
         verifier_timeout_seconds=5.5,
         source=tmp_path / "t",
+        handover=Handover((Artifact("settings.py"), Artifact("log", ("*.tmp",)))),
     )
 
 
@@ -166,7 +170,23 @@ def test_a_clean_task_gives_no_warning(tmp_path: Path) -> None:
         ("network_mode", "gpus = 1\nnetwork_mode", "environment.gpus asks for something"),
         ("network_mode", "docker_image = 'x'\nnetwork_mode", "environment.docker_image asks"),
         ("network_mode", "env = {A = '${B}'}\nnetwork_mode", "environment.env asks for something"),
-        ("[agent]", "[[steps]]\nname = 'one'\n[agent]", "steps asks for something"),
+        ('exclude = ["*.tmp"]', "service = 'db'", "artifacts asks for something"),
+        (
+            '"/app/log"',
+            '"/logs/log"',
+            "artifacts names /logs/log, but only what lies below WORKDIR",
+        ),
+        ("timeout_sec = 5.5", "env = {A = '${B}'}", "verifier.env asks for something"),
+        (
+            "timeout_sec = 5.5",
+            "collect = [{command = 'x', service = 'db'}]",
+            "verifier.collect asks for something",
+        ),
+        (
+            "[environment]",
+            "[verifier.environment]\ngpus = 2\n[environment]",
+            "verifier.environment.gpus asks for something",
+        ),
     ],
 )
 def test_a_malformed_field_is_one_sentence(
@@ -338,6 +358,14 @@ TASKS = st.builds(
                              st.integers() | PRINTABLE, max_size=2),
     agent_timeout_seconds=st.floats(0.1, 1e4),
     verifier_timeout_seconds=st.floats(0.1, 1e4),
+    packages=st.sampled_from([(), ("pytest",), ("numpy>=1", "pytest")]),
+    handover=st.builds(
+        Handover,
+        st.lists(st.builds(Artifact, NAMES, st.sampled_from([(), ("*.o", "a b")])), max_size=2).map(
+            tuple
+        ),
+        st.sampled_from([(), (CollectHook("make 'it'", 2.5),)]),
+    ),
     environment_variables=st.dictionaries(
         st.from_regex(r"[A-Z][A-Z0-9_]{0,5}", fullmatch=True),
         st.from_regex(r"[ -#%-Z\]^a-z]{0,9}", fullmatch=True), max_size=2

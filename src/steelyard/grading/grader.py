@@ -97,6 +97,6 @@ class Grader:
             case RewardFunction():
                 return grade_reward_function(sandbox, verifier, task, files, deadline)
             case TestScript():
-                limits = self.settings.sandbox
+                limits = self.settings.sandbox.model_copy(update={"packages": bool(task.packages)})
                 return grade_test_script(verifier, files, task.verifier_timeout_seconds, limits)
         assert_never(verifier)

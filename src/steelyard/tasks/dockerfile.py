@@ -1,6 +1,7 @@
 """The workspace that a task's `environment/` describes, by a subset of Dockerfile.
 
-FROM, WORKDIR, COPY and ENV are understood; every other instruction is refused with a sentence,
+FROM, WORKDIR, COPY, ADD of local files, ENV and some of RUN are understood; what only describes
+an image (LABEL, EXPOSE ...) is passed over; every other instruction is refused with a sentence,
 because leaving it out would change the task without a word.
 """
 
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from posixpath import normpath
+
+from steelyard.tasks.run_instruction import run_effect
 
 WORKING_DIRECTORY = "/app"
 """Where a task's files lie for its own scripts."""
@@ -20,16 +23,25 @@ _CONTROL_FILES = frozenset({"Dockerfile", ".dockerignore"})
 _COMPOSE_FILES = frozenset(
     {"docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml"}
 )
+_DESCRIPTIVE = frozenset({"LABEL", "EXPOSE", "MAINTAINER", "ARG", "SHELL", "STOPSIGNAL"})
+"""Instructions that change nothing in which a command of a task runs."""
+_IDLE = {
+    "CMD": "it is kept, but a sandbox starts no program of its own",
+    "ENTRYPOINT": "it is kept, but a sandbox starts no program of its own",
+    "USER": "it is kept, but a sandbox has one user, without privileges",
+}
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The files that an agent finds, where they lie, and its environment variables."""
+    """The files that an agent finds, where they lie, its variables and its Python packages."""
 
     files: Mapping[str, bytes]
     working_directory: str
     variables: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -39,6 +51,8 @@ class _Image:
     copied: set[str] = field(default_factory=set)  # sources, relative to the folder
     variables: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    packages: list[str] = field(default_factory=list)
+    folders: dict[str, str] = field(default_factory=dict)  # made by RUN mkdir, and its place
 
 
 def workspace_of(
@@ -73,13 +87,18 @@ def workspace_of(
         _relative_to(image.files, root, f"{file}/Dockerfile"),
         root,
         image.variables,
-        (*image.warnings, *_left_out(image, content, file)),
+        (*image.warnings, *_empty_folders(image, root), *_left_out(image, content, file)),
+        tuple(dict.fromkeys(image.packages)),
     )
 
 
-def write_dockerfile(folder: str | None, variables: Mapping[str, str]) -> str:
+def write_dockerfile(
+    folder: str | None, variables: Mapping[str, str], packages: Sequence[str] = ()
+) -> str:
     """A Dockerfile whose workspace is the content of `folder`, or empty."""
     lines = ["FROM python:3.12-slim", f"WORKDIR {WORKING_DIRECTORY}"]
+    if packages:
+        lines.append(f"RUN pip install --no-cache-dir {shlex.join(packages)}")
     lines += [f"ENV {name}={json.dumps(value)}" for name, value in variables.items()]
     if folder is not None:
         lines.append(f"COPY {folder}/ {WORKING_DIRECTORY}/")
@@ -113,14 +132,19 @@ def _apply(
         image.working_directory = normpath(f"{image.working_directory or '/'}/{rest}")
         if rest.startswith("/"):
             image.working_directory = normpath(rest)
-    elif keyword == "COPY":
+    elif keyword == "COPY" or (keyword == "ADD" and not _fetches(rest)):
         _copy(image, rest, content, place)
     elif keyword == "ENV":
         image.variables.update(_variables(rest, place))
-    else:
+    elif keyword == "RUN":
+        _run(image, rest, place)
+    elif keyword in _IDLE:
+        image.warnings.append(f"{place}: {keyword} does nothing here: {_IDLE[keyword]}")
+    elif keyword not in _DESCRIPTIVE:
         raise ValueError(
             f"{place}: {keyword} {rest!r} is not supported; this sandbox understands FROM, "
-            "WORKDIR, COPY and ENV, and offers this machine's Python"
+            "WORKDIR, COPY, ADD of local files, ENV and RUN pip install, and offers this machine's "
+            "Python"
         )
 
 
@@ -133,6 +157,31 @@ def _from(image: _Image, rest: str, place: str) -> None:
         image.warnings.append(
             f"{place}: the sandbox offers this machine's system tools, not the image {words[0]!r}"
         )
+
+
+def _fetches(rest: str) -> bool:
+    """Whether an ADD downloads or unpacks."""
+    return "://" in rest or any(word.strip('[]",').endswith(_ARCHIVES) for word in rest.split())
+
+
+def _run(image: _Image, rest: str, place: str) -> None:
+    def place_of(path: str) -> str:
+        return normpath(path if path.startswith("/") else f"{image.working_directory}/{path}")
+
+    effect = run_effect(rest, place, lambda path: image.files.get(place_of(path)))
+    image.packages += effect.packages
+    image.warnings += effect.warnings
+    image.folders |= {place_of(folder): place for folder in effect.folders}
+
+
+def _empty_folders(image: _Image, root: str) -> list[str]:
+    """One sentence for each made folder below the workspace that holds no file."""
+    full = {str(parent) for path in image.files for parent in PurePosixPath(path).parents}
+    return [
+        f"{place}: the workspace holds files only, so the empty folder {folder} is not in it"
+        for folder, place in image.folders.items()
+        if folder not in full | {root} and PurePosixPath(folder).is_relative_to(root)
+    ]
 
 
 def _copy(image: _Image, rest: str, content: Mapping[str, bytes], place: str) -> None:
@@ -171,7 +220,11 @@ def _find(source: str, content: Mapping[str, bytes]) -> Iterator[tuple[str, str]
 def _folders(image: _Image) -> set[str]:
     """Folders of the image that are known to exist."""
     known = {str(parent) for path in image.files for parent in PurePosixPath(path).parents}
-    return known | {"/", image.working_directory, normpath(f"{image.working_directory}/.")}
+    return (
+        known
+        | set(image.folders)
+        | {"/", image.working_directory, normpath(f"{image.working_directory}/.")}
+    )
 
 
 def _variables(rest: str, place: str) -> dict[str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from steelyard.tasks.handover import Handover
 
 DEFAULT_AGENT_TIMEOUT_SECONDS = 120.0
 
@@ -65,12 +67,14 @@ class RewardFunction:
 class TestScript:
     """A Harbor `tests/test.sh`: run in a fresh sandbox, it leaves a reward file.
 
-    `files` is the content of the task's `tests/` directory, laid at /tests only then.
+    `files` is the content of the task's `tests/` directory, laid at /tests only then. `variables`
+    are the script's own, beside those of the task's environment.
     """
 
     __test__ = False  # not a pytest class
 
     files: Mapping[str, bytes]
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 Verifier: TypeAlias = FunctionChecks | CheckProgram | RewardFunction | TestScript
@@ -91,12 +95,35 @@ class AnswerForm:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskStep:
+    """One step of a multi-step task, which goes on in the workspace of the step before.
+
+    `files` are laid over the workspace when it begins. A reward below one of `min_reward`, by its
+    key ("reward" is the reward itself), ends the task.
+    """
+
+    name: str
+    instruction: str
+    verifier: Verifier
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    solution: Mapping[str, bytes] | None = None
+    min_reward: Mapping[str, float] = field(default_factory=dict)
+    handover: Handover = field(default_factory=Handover)
+    agent_timeout_seconds: float = DEFAULT_AGENT_TIMEOUT_SECONDS
+    verifier_timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One task. `files` is the workspace that the agent finds; nothing else of the task is in it.
 
     `answer` set means single-turn: no tools, the completion is the answer. `solution` holds the
     files that a reference solution would leave in the workspace. `kind` groups tasks in reports.
-    Times are in seconds. `environment_variables` are those that the task asks for.
+    Times are in seconds. `environment_variables` are those that the task asks for; `packages` the
+    Python requirements that its image installs. `handover` says what of the workspace is graded.
+
+    With `steps`, `instruction` is that of the first, `verifier` that of the last, `files` hold
+    those of the first too; the reward is the mean over the steps that were played, or the last's.
     """
 
     name: str
@@ -113,3 +140,7 @@ class Task:
     verifier_timeout_seconds: float = 60.0
     source: Path | None = None
     environment_variables: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    handover: Handover = field(default_factory=Handover)
+    steps: tuple[TaskStep, ...] = ()
+    step_reward: Literal["mean", "final"] = "mean"
