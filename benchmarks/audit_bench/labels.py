@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus import SOUND, Case, write_case
-from corpus.case import Change
+from corpus.case import Change, text
 
 from steelyard.episodes import Outcome, Scored
 from steelyard.grading import Grader
@@ -31,7 +31,7 @@ def after(task: Task, change: Change) -> dict[str, bytes]:
         if content is None:
             del files[path]
         else:
-            files[path] = content if isinstance(content, bytes) else content.encode()
+            files[path] = content if isinstance(content, bytes) else text(content).encode()
     return files
 
 
