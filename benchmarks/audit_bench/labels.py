@@ -1,0 +1,132 @@
+"""Proves the labels of the corpus by execution: what each case's texts say, the grader does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from corpus import SOUND, Case, write_case
+from corpus.case import Change, text
+
+from steelyard.episodes import Outcome, Scored
+from steelyard.grading import Grader
+from steelyard.tasks import Task, TaskWarning, load_tasks
+
+_TRIES = 40
+"""Grades of the reference of a flaky case: one that fails a third of the time hides for long."""
+
+
+def tasks_of(case: Case, folder: Path) -> list[Task]:
+    """Writes the case below `folder` and reads it as a user would."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TaskWarning)
+        return load_tasks(write_case(case, folder))
+
+
+def after(task: Task, change: Change) -> dict[str, bytes]:
+    """The workspace with an agent's change."""
+    files = dict(task.files)
+    for path, content in change.items():
+        if content is None:
+            del files[path]
+        else:
+            files[path] = content if isinstance(content, bytes) else text(content).encode()
+    return files
+
+
+def reference_of(case: Case, task: Task) -> dict[str, bytes]:
+    """The workspace with the reference: solution/files, or the column of the right answer."""
+    if case.is_text:
+        row = task.verifier.row  # type: ignore[union-attr]
+        return {"answer.txt": str(row.get("expected", row.get("answer"))).encode()}
+    assert task.solution is not None
+    return {**task.files, **task.solution}
+
+
+def second_references(case: Case) -> Iterator[tuple[str, Mapping[str, bytes]]]:
+    """The files of each of solutions/NAME/files."""
+    names = sorted({path.split("/")[1] for path in case.files if path.startswith("solutions/")})
+    for name in names:
+        prefix = f"solutions/{name}/files/"
+        yield (
+            name,
+            {
+                path.removeprefix(prefix): data
+                for path, data in case.files.items()
+                if path.startswith(prefix)
+            },
+        )
+
+
+def reward_of(outcome: Outcome) -> float | None:
+    """The reward, or None where there is none."""
+    return outcome.reward if isinstance(outcome, Scored) else None
+
+
+def false_labels(case: Case, folder: Path, grader: Grader) -> list[str]:
+    """One sentence for each statement of the case that execution contradicts."""
+    tasks = tasks_of(case, folder)
+    wrong: list[str] = []
+
+    def expect(what: str, task: Task, files: Mapping[str, bytes], wanted: float | None) -> None:
+        outcome = grader.grade(task, files)
+        if reward_of(outcome) != wanted:
+            wrong.append(f"{case.name}: {what} gets {_shown(outcome)}, not {wanted}")
+
+    if case.flaw == "flaky":
+        return _not_flaky(case, tasks[0], grader)
+    for task in tasks:
+        expect("the reference", task, reference_of(case, task), case.gold_pays)
+    task = tasks[case.row]
+    if case.flaw == SOUND:
+        wrong += _unsound(case, tasks, grader)
+        for name, files in second_references(case):
+            expect(f"the reference {name}", task, {**task.files, **files}, 1.0)
+    elif case.cheat or case.flaw == "nothing-pays":
+        expect("the cheat", task, after(task, case.cheat), case.pays)
+    if task.heldout is not None and case.flaw != "reference-wrong":
+        outcome = grader.grade(task, reference_of(case, task), heldout=True)
+        if reward_of(outcome) != 1.0:
+            wrong.append(f"{case.name}: held-out, the reference gets {_shown(outcome)}")
+    return wrong
+
+
+def _unsound(case: Case, tasks: list[Task], grader: Grader) -> list[str]:
+    """What reaches 1 in a sound case and must not: nothing done, and its own wrong attempts."""
+    task = tasks[case.row]
+    attempts: list[tuple[str, Task, Change]] = [
+        ("doing nothing", each, {"answer.txt": ""} if case.is_text else {}) for each in tasks
+    ]
+    attempts += [(f"wrong attempt {n}", task, change) for n, change in enumerate(case.wrong)]
+    found = []
+    for what, each, change in attempts:
+        outcome = grader.grade(each, after(each, change))
+        if reward_of(outcome) == 1.0:
+            found.append(f"{case.name}: {what} gets 1")
+    return found
+
+
+def _not_flaky(case: Case, task: Task, grader: Grader) -> list[str]:
+    files = reference_of(case, task)
+    rewards = set()
+    for _ in range(_TRIES):
+        rewards.add(reward_of(grader.grade(task, files)))
+        if rewards >= {0.0, 1.0}:
+            return []
+    return [f"{case.name}: the reference always gets {rewards}"]
+
+
+def _shown(outcome: Outcome) -> str:
+    if isinstance(outcome, Scored):
+        failed = [f"{check.name}: {check.detail}" for check in outcome.checks if not check.passed]
+        return f"{outcome.reward} {failed[:2]}"
+    return str(outcome)
+
+
+def needs_packages(case: Case) -> bool:
+    """Whether its image installs packages."""
+    return b"RUN pip" in case.files.get("environment/Dockerfile", b"")
+
+
+__all__ = ["after", "false_labels", "needs_packages", "reference_of", "tasks_of"]
