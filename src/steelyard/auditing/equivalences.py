@@ -135,6 +135,18 @@ def single_return(source: Source) -> list[Edit]:
     return apart(edits)
 
 
+def named_results(source: Source) -> list[Edit]:
+    """`return a` as `answer = a` and `return answer`, where a is more than a name or constant."""
+    name = fresh("answer", source)
+    edits = []
+    for block in blocks(source):
+        for node in block:
+            match node:
+                case ast.Return(value=ast.expr() as a) if not _is_plain(a):
+                    edits.append(Edit([node], [assigned(name, a), ast.Return(load(name))]))
+    return apart(edits)
+
+
 def format_calls(source: Source) -> list[Edit]:
     """f"{x:>3}" as "{:>3}".format(x), where only names and literals are formatted."""
     edits = []

@@ -78,6 +78,7 @@ def _finders(whole: Source) -> dict[str, Callable[[Source], list[Edit]]]:
         "else after return": equivalences.else_after_return,
         "no else after return": equivalences.no_else_after_return,
         "single return": equivalences.single_return,
+        "results named": equivalences.named_results,
         "comprehensions": looping.comprehensions,
         "loops": looping.loops,
     }

@@ -41,10 +41,11 @@ def audit(
 ) -> Report:
     """Attacks the verifiers of tasks, each in a real sandbox against the real grader.
 
-    Raises SandboxUnavailable (a ValueError) where this machine has no sandbox. What goes wrong with
+    Raises ValueError where `only` names no probe, and where this machine has no sandbox. What goes wrong with
     one task is its `error`, and the others go on.
     """
     settings, watcher = settings or AuditSettings(), watcher or Watcher()
+    chosen_probes(settings.only)
     targets = targets_of(tasks, threshold=settings.threshold, max_examples=settings.max_examples)
     workers = settings.grading.workers
     with (

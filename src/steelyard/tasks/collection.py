@@ -15,15 +15,20 @@ from steelyard.tasks.task import Task
 HUMANEVAL = "humaneval"
 
 
-def load_tasks(spec: str | Path, split: str | None = None, reward: str | None = None) -> list[Task]:
+def load_tasks(
+    spec: str | Path,
+    split: str | None = None,
+    reward: str | None = None,
+    gold: str | None = None,
+) -> list[Task]:
     """The tasks of `spec` in a fixed order, all or those of one split.
 
     `spec` is a Harbor task directory, a folder that holds such directories at any depth, a JSONL
-    file of prompts (with `reward` as `read_jsonl` takes it), or `humaneval`. A task whose own
+    file of prompts (with `reward` and `gold` as `read_jsonl` takes them), or `humaneval`. A task whose own
     metadata names no split belongs to the split that its parent folder is named after. ValueError
     where nothing is found, where two tasks share a name, and for every malformed task.
     """
-    tasks = _load(spec, reward or DEFAULT_REWARD)
+    tasks = _load(spec, reward or DEFAULT_REWARD, gold)
     _refuse_duplicates(tasks, spec)
     if split is None:
         return tasks
@@ -34,14 +39,14 @@ def load_tasks(spec: str | Path, split: str | None = None, reward: str | None = 
     return chosen
 
 
-def _load(spec: str | Path, reward: str) -> list[Task]:
+def _load(spec: str | Path, reward: str, gold: str | None) -> list[Task]:
     if str(spec) == HUMANEVAL:
         return read_humaneval()
     path = Path(spec)
     if path.is_file():
         if path.suffix != ".jsonl":
             raise ValueError(f"{path}: this is not a .jsonl file; give a JSONL file or a folder")
-        return read_jsonl(path, reward)
+        return read_jsonl(path, reward, gold)
     if not path.is_dir():
         raise ValueError(
             f"{path}: there is no such file or folder; give a task directory, a folder of them, "
