@@ -284,6 +284,7 @@ class Sandbox:
                     supervisor_settings=self._supervisor_settings(),
                     control=theirs,
                     uid=None if self._uid is None else self._uid.uid,
+                    packages=settings.packages,
                 )
             receive_frame(ours, 1024, time.monotonic() + settings.start_timeout_seconds)
         except (EOFError, ConnectionError, FrameError):

@@ -30,6 +30,10 @@ class SandboxSettings(BaseModel):
     output_kb: int = Field(
         default=64, ge=1, description="How much of stdout, and of stderr, is kept of one command."
     )
+    packages: bool = Field(
+        default=False,
+        description="Whether the running environment's Python packages can be imported inside.",
+    )
     start_timeout_seconds: float = Field(
         default=10.0, gt=0, description="How long a sandbox may take to start."
     )
