@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from steelyard.agents.demonstration import Script
 from steelyard.episodes import StopReason
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxPool
-from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, load_tasks
+from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, TaskStep, load_tasks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STOP = 2
@@ -217,3 +218,24 @@ def test_a_template_that_rewrites_history_starts_a_new_segment(smollm2, encode):
         == len(encode(call("read"))) + len(encode(call("submit"))) + 2
     )
     assert played.stop_reason is StopReason.SUBMITTED
+
+
+def test_the_next_step_arrives_as_the_observation_of_submit(renderer, encode):
+    steps = (
+        TaskStep("one", "Fix it.", TASK.verifier),
+        TaskStep("two", "Now print MODE.", TASK.verifier, files={"new.py": b"1"}),
+    )
+    task = replace(TASK, steps=steps, environment_variables={"MODE": "fast"})
+    edit = call("edit", line=2, text="    return 0", path="s.py")
+    turns = [edit, call("submit"), call("run", command="echo $MODE; cat new.py"), call("submit")]
+    played = play(turns, renderer, encode, task)
+    assert played.stop_reason is StopReason.SUBMITTED
+    results = [turn.calls[0].result for turn in played.trajectory.turns]
+    assert results == ["edited s.py", "Now print MODE.", "fast\n1", "submitted"]
+    assert [sorted(files) for files in played.workspaces] == [
+        ["s.py", "visible_checks.py"],
+        ["new.py", "s.py", "visible_checks.py"],
+    ]
+    assert "Now print MODE." in renderer.decode(played.trajectory.segments[0].token_ids)
+    cut = play(turns[:3], renderer, encode, task)
+    assert len(cut.workspaces) == 1

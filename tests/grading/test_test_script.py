@@ -9,7 +9,6 @@ import pytest
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading import Grader
 from steelyard.grading.reading import MalformedReward, read_reward_json, read_reward_text
-from steelyard.sandbox import SandboxSettings
 from steelyard.tasks.task import Task, TestScript
 
 OUT = "/logs/verifier/reward"
@@ -31,9 +30,6 @@ exit 7
     assert grade(grader, script.replace("exit 7", ""), expected="5") == Scored(1.0)
 
 
-@pytest.mark.skipif(
-    "packages" not in SandboxSettings.model_fields, reason="sandboxes have no packages yet"
-)
 def test_packages_that_the_task_installs_can_be_imported_and_no_others(grader: Grader) -> None:
     files = {"test.sh": f"python3 -I -c 'import pytest' && echo 1 > {OUT}.txt".encode()}
     task = Task("t", "", TestScript(files), packages=("pytest",))

@@ -389,3 +389,86 @@ def test_any_task_survives_writing_and_reading(
     assert replace(read, source=None) == task
     if isinstance(task.verifier, FunctionChecks):
         assert repr(read.verifier) == repr(task.verifier)  # == takes 1 for True
+
+
+STEPS_TOML = """\
+multi_step_reward_strategy = "final"
+artifacts = ["/app/a.py"]
+
+[verifier]
+timeout_sec = 7.0
+environment_mode = "separate"
+env = { MODE = "x" }
+
+[[steps]]
+name = "one"
+min_reward = 0.5
+artifacts = ["out"]
+
+[[steps]]
+name = "two"
+verifier = { timeout_sec = 3.0, environment_mode = "shared", collect = [{ command = "make" }] }
+"""
+
+STEP_FILES = {
+    "task.toml": STEPS_TOML,
+    "environment/Dockerfile": "FROM python:3.12-slim\nWORKDIR /app\nCOPY a.py /app/\n",
+    "environment/a.py": "",
+    "tests/helper.py": "shared",
+    "steps/one/instruction.md": "First.\n",
+    "steps/one/workdir/b.py": "b",
+    "steps/one/tests/test.sh": "true",
+    "steps/two/instruction.md": "Second.\n",
+    "steps/two/tests/test.sh": "false",
+    "steps/two/solution/files/a.py": "2",
+}
+
+
+def test_steps_are_read_in_order_and_written_back(tmp_path: Path) -> None:
+    first = lay(tmp_path / "first", STEP_FILES)
+    read = read_task_directory(first)
+    one, two = read.task.steps
+    assert (read.task.instruction, read.task.step_reward) == ("First.", "final")
+    assert read.task.files == {"a.py": b"", "b.py": b"b"}
+    assert one.verifier == TestScript({"helper.py": b"shared", "test.sh": b"true"}, {"MODE": "x"})
+    assert (one.files, one.min_reward) == ({"b.py": b"b"}, {"reward": 0.5})
+    assert one.handover == Handover((Artifact("a.py"), Artifact("out")))
+    assert (one.verifier_timeout_seconds, two.verifier_timeout_seconds) == (7.0, 3.0)
+    assert two.handover == Handover((), (CollectHook("make"),))
+    assert two.solution == {"a.py": b"2"}
+    assert read.task.verifier == two.verifier
+    write_task_directory(read, tmp_path / "second")
+    again = read_task_directory(tmp_path / "second").task
+    assert replace(again, source=None) == replace(read.task, source=None)
+    assert sorted(contents(first)) == sorted(contents(tmp_path / "second"))
+    write_task(read.task, tmp_path / "third")  # without what the old directory said
+    third = replace(read_task_directory(tmp_path / "third").task, source=None)
+    assert third == replace(read.task, source=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"steps/two/instruction.md": None}, "steps/two/instruction.md: it is missing or empty"),
+        ({"steps/two/tests/test.sh": None}, "it holds neither checks.json nor test.sh"),
+        ({"steps/one/workdir/setup.sh": "x"}, "set-up scripts are not supported"),
+        ({"steps/one/tests/Dockerfile": "x"}, "verifier images are not supported"),
+        ({"task.toml": STEPS_TOML.replace('"two"', '"one"')}, "two steps are named 'one'"),
+        ({"task.toml": STEPS_TOML.replace('"two"', '"../x"')}, "is no folder name"),
+    ],
+)
+def test_a_broken_step_is_refused(
+    tmp_path: Path, changes: dict[str, str | None], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_task(lay(tmp_path / "t", STEP_FILES | changes))
+
+
+def test_grading_apart_from_harbor_s_default_is_said(tmp_path: Path) -> None:
+    files = FILES | {"tests/checks.json": None}
+    assert read_task_directory(lay(tmp_path / "a", files)).warnings == ()
+    for number, mode in enumerate(("", 'environment_mode = "shared"')):
+        text = TASK_TOML.replace('environment_mode = "separate"', mode)
+        read = read_task_directory(lay(tmp_path / str(number), files | {"task.toml": text}))
+        assert ["environment_mode" in warning for warning in read.warnings] == [True]
+        assert read.task.handover == Handover()  # a shared verifier sees the whole workspace

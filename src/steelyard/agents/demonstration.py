@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steelyard.agents.loop import Attempt, attempt
@@ -29,29 +29,42 @@ def demonstration_texts(task: Task, *, run_checks: bool = True) -> list[str]:
     Raises:
         ValueError: the task has no reference solution, or one that tools cannot reach.
     """
-    if task.solution is None:
+    if task.steps:
+        calls, files = [], dict(task.files)
+        for step in task.steps:
+            files |= step.files
+            calls += _calls(files, step.solution or {}, task.name, run_checks)
+            files |= step.solution or {}
+    elif task.solution is None:
         raise ValueError(f"task {task.name!r} has no reference solution to demonstrate")
-    if task.answer is not None:
+    elif task.answer is not None:
         return [f"```\n{task.solution[task.answer.path].decode()}```"]
+    else:
+        calls = _calls(task.files, task.solution, task.name, run_checks)
+    return [json.dumps({"name": name, "arguments": arguments}) for name, arguments in calls]
+
+
+def _calls(
+    files: Mapping[str, bytes], solution: Mapping[str, bytes], name: str, run_checks: bool
+) -> list[tuple[str, dict[str, Any]]]:
+    """What turns `files` into `solution` and hands it in."""
     calls: list[tuple[str, dict[str, Any]]] = []
-    editable = [path for path in task.files if path != VISIBLE_CHECKS]
-    for path, content in sorted(task.solution.items()):
-        if task.files.get(path) == content:
+    editable = [path for path in files if path != VISIBLE_CHECKS]
+    for path, content in sorted(solution.items()):
+        if files.get(path) == content:
             continue
-        if path not in task.files:
+        if path not in files:
             raise ValueError(
-                f"task {task.name!r}: the solution adds the file {path!r}, which edit cannot "
+                f"task {name!r}: the solution adds the file {path!r}, which edit cannot "
                 "create; put an empty one into environment/"
             )
         named = {} if len(editable) == 1 else {"path": path}
         calls += [
-            ("edit", named | edit)
-            for edit in _line_edits(task.files[path].decode(), content.decode())
+            ("edit", named | edit) for edit in _line_edits(files[path].decode(), content.decode())
         ]
-    if run_checks and VISIBLE_CHECKS in task.files:
+    if run_checks and VISIBLE_CHECKS in files:
         calls.append(("run", {}))
-    calls.append(("submit", {}))
-    return [json.dumps({"name": name, "arguments": arguments}) for name, arguments in calls]
+    return [*calls, ("submit", {})]
 
 
 async def demonstrate(

@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from steelyard.agents.prompt import first_messages
@@ -34,12 +34,16 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A finished episode before it is graded. `seconds` has "sampling" and "tools"."""
+    """A finished episode before it is graded. `seconds` has "sampling" and "tools".
+
+    `workspaces` is what each step of a multi-step task left, as far as steps were submitted.
+    """
 
     trajectory: Trajectory
     stop_reason: StopReason
     files: Mapping[str, bytes]
     seconds: Mapping[str, float]
+    workspaces: tuple[Mapping[str, bytes], ...] = ()
 
 
 async def attempt(
@@ -57,12 +61,11 @@ async def attempt(
     """
     loop = _Loop(task, policy, renderer, stop_ids, sandboxes, settings)
     try:
-        reason = await asyncio.wait_for(loop.run(), task.agent_timeout_seconds)
-    except TimeoutError:
-        reason = StopReason.TIME_LIMIT
+        reason = await loop.run()
     finally:
         await asyncio.to_thread(loop.workspace.close)
-    return Attempt(loop.trajectory, reason, loop.workspace.files, loop.seconds)
+    left = tuple(loop.workspaces)
+    return Attempt(loop.trajectory, reason, loop.workspace.files, loop.seconds, left)
 
 
 def answer_text(text: str, form: AnswerForm) -> str:
@@ -92,12 +95,25 @@ class _Loop:
         self._stop_ids = stop_ids
         self._settings = settings
         self._messages = first_messages(task, settings)
-        self.workspace = Workspace(task.files, sandboxes)
+        self._steps_to_come = list(task.steps[1:])
+        self.workspace = Workspace(task.files, sandboxes, task.environment_variables)
+        self.workspaces: list[Mapping[str, bytes]] = []
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))
         self.seconds = {"sampling": 0.0, "tools": 0.0}
 
     async def run(self) -> StopReason:
+        """Every step, or the only one, each with its own limits of time and turns."""
+        for step in self._task.steps or (self._task,):
+            try:
+                reason = await asyncio.wait_for(self._step(), step.agent_timeout_seconds)
+            except TimeoutError:
+                return StopReason.TIME_LIMIT
+            if reason is not StopReason.SUBMITTED:
+                return reason
+        return StopReason.SUBMITTED
+
+    async def _step(self) -> StopReason:
         max_turns = 1 if self._task.answer is not None else self._settings.max_turns
         for _ in range(max_turns):
             reason = await self._turn()
@@ -131,7 +147,7 @@ class _Loop:
             self._record(action, text, ())
             raise
         if call.name == "submit" and not call.error:
-            self._record(action, text, (call,))
+            self._submit(action, text, call, sample.token_ids[-1])
             return StopReason.SUBMITTED
         self._observe(action, text, call, sample.token_ids[-1])
         return None
@@ -159,6 +175,18 @@ class _Loop:
             return ToolCall(name, arguments, f"error: {error}", error=True)
         finally:
             self.seconds["tools"] += time.monotonic() - began
+
+    def _submit(self, action: tuple[int, int], text: str, call: ToolCall, stop_id: int) -> None:
+        """Ends the episode, or the step: the next instruction is then what the agent observes."""
+        if self._task.steps:
+            self.workspaces.append(dict(self.workspace.files))
+        if not self._steps_to_come:
+            self._record(action, text, (call,))
+            return
+        following = self._steps_to_come.pop(0)
+        self.workspace.give(following.files)
+        call = replace(call, result=following.instruction)
+        self._observe(action, text, call, stop_id)
 
     def _observe(self, action: tuple[int, int], text: str, call: ToolCall, stop_id: int) -> None:
         """Appends the observation, or starts a new segment if the template rewrote history."""

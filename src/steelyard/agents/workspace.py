@@ -12,16 +12,29 @@ class Workspace:
     """A task's files, edited by name; a sandbox is taken only when a command is run.
 
     Reading and editing touch no disk, so a path can name nothing outside. Files travel into the
-    sandbox before a command and, as regular files only, back out after it.
+    sandbox before a command and, as regular files only, back out after it. `variables` are those
+    of the task's environment.
     """
 
-    def __init__(self, files: Mapping[str, bytes], sandboxes: SandboxPool) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        sandboxes: SandboxPool,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.files: dict[str, bytes] = dict(files)
         self.given = tuple(sorted(files))
+        # No clutter among the agent's files, unless the task asks for it.
+        self._variables = {"PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         self._sandboxes = sandboxes
         self._sandbox: Sandbox | None = None
         self._closed = False
         self._lock = threading.Lock()
+
+    def give(self, files: Mapping[str, bytes]) -> None:
+        """Lays the files of a further step over those that are there."""
+        self.files = {**self.files, **files}
+        self.given = tuple(sorted({*self.given, *files}))
 
     def run(self, argv: Sequence[str], *, timeout_seconds: float) -> Completed:
         """Runs a command among the files; afterwards `files` is what it left.
@@ -37,9 +50,7 @@ class Workspace:
                 self._sandbox = self._sandboxes.take()
             self._sandbox.put(self.files)
             completed = self._sandbox.run(
-                argv,
-                timeout_seconds=timeout_seconds,
-                env={"PYTHONDONTWRITEBYTECODE": "1"},  # no clutter among the agent's files
+                argv, timeout_seconds=timeout_seconds, env=self._variables
             )
             self.files = self._sandbox.collect()
             return completed

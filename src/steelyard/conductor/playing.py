@@ -77,7 +77,11 @@ def _played(
         return Played(finished.stop_reason, None, None)
     grader = Grader()
     try:
-        outcome = grader.grade(task, finished.files)
+        outcome = (
+            grader.grade_steps(task, finished.workspaces)
+            if task.steps
+            else grader.grade(task, finished.files)
+        )
         heldout = grader.grade(task, finished.files, heldout=True) if task.heldout else None
     finally:
         grader.close()

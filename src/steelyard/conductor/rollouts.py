@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -140,10 +140,11 @@ class Rollouts:
         began = time.monotonic()
         task, heldout = request.task, None
         outcome: Outcome = Scored(0.0)  # never handed in: worth nothing, and no check is run
-        if finished.stop_reason is StopReason.SUBMITTED:
-            outcome = await self._grade(task, finished.files, heldout=False)
-            if task.heldout is not None:
-                heldout = await self._grade(task, finished.files, heldout=True)
+        submitted = finished.stop_reason is StopReason.SUBMITTED
+        if submitted or task.steps:  # the steps that were submitted keep what they earned
+            outcome = await self._grade(task, finished, heldout=False)
+        if submitted and task.heldout is not None:
+            heldout = await self._grade(task, finished, heldout=True)
         elif task.heldout is not None:
             heldout = Scored(0.0)
         return Episode(
@@ -159,11 +160,17 @@ class Rollouts:
             kind=task.kind,
         )
 
-    async def _grade(self, task: Task, files: Mapping[str, bytes], *, heldout: bool) -> Outcome:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._grading, lambda: self._grader.grade(task, files, heldout=heldout)
+    async def _grade(self, task: Task, finished: Attempt, *, heldout: bool) -> Outcome:
+        if task.steps and not heldout:
+            return await self._in_thread(
+                lambda: self._grader.grade_steps(task, finished.workspaces)
+            )
+        return await self._in_thread(
+            lambda: self._grader.grade(task, finished.files, heldout=heldout)
         )
+
+    async def _in_thread(self, grade: Callable[[], Outcome]) -> Outcome:
+        return await asyncio.get_running_loop().run_in_executor(self._grading, grade)
 
 
 def _failed(request: Request, cause: Cause, error: Exception) -> Episode:

@@ -38,6 +38,8 @@ def _validated(task: Task, grader: Grader, on_done: Callable[[], None]) -> Valid
 
 
 def _reference_problem(task: Task, grader: Grader) -> str:
+    if task.steps:
+        return _steps_problem(task, grader)
     if task.solution is None:
         return ""  # nothing to prove it with
     files = {**task.files, **task.solution}
@@ -46,6 +48,23 @@ def _reference_problem(task: Task, grader: Grader) -> str:
         if problem := _not_solved(outcome):
             return f"the reference solution does not pass the {suite}: {problem}"
     return ""
+
+
+def _steps_problem(task: Task, grader: Grader) -> str:
+    if any(step.solution is None for step in task.steps):
+        return ""
+    workspaces: list[Mapping[str, bytes]] = []
+    files = dict(task.files)
+    for step in task.steps:
+        files = {**files, **step.files, **(step.solution or {})}
+        workspaces.append(files)
+    problem = _not_solved(grader.grade_steps(task, workspaces))
+    if problem:
+        return f"the reference solutions of the steps do not pass: {problem}"
+    if task.heldout is None:
+        return ""
+    problem = _not_solved(grader.grade(task, files, heldout=True))
+    return f"the reference solution does not pass the held-out checks: {problem}" * bool(problem)
 
 
 def _untouched_problem(task: Task, grader: Grader) -> str:

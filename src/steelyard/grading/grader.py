@@ -5,14 +5,16 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self, assert_never
 
 from steelyard.episodes import Cause, Outcome, Unscored
 from steelyard.grading.check_program import grade_check_program
 from steelyard.grading.function_checks import grade_function_checks
+from steelyard.grading.handing_over import hand_over
 from steelyard.grading.reward_function import grade_reward_function
 from steelyard.grading.settings import GradingSettings
+from steelyard.grading.steps import as_task, grade_in_turn
 from steelyard.grading.test_script import grade_test_script
 from steelyard.sandbox import Sandbox, SandboxError
 from steelyard.tasks.task import (
@@ -20,6 +22,7 @@ from steelyard.tasks.task import (
     FunctionChecks,
     RewardFunction,
     Task,
+    TaskStep,
     TestScript,
     Verifier,
 )
@@ -51,10 +54,27 @@ class Grader:
         """Grades the files of a finished workspace with the task's verifier, or its held-out one.
 
         Raises ValueError if the task has no such verifier or the verifier cannot say anything.
+        Where the task has steps, each of them is graded on these files; see `grade_steps`.
         """
         verifier = task.heldout if heldout else task.verifier
         if verifier is None:
             raise ValueError(f"task {task.name} has no held-out checks")
+        if task.steps and not heldout:
+            return self.grade_steps(task, [files] * len(task.steps))
+        return self._grade(verifier, task, files)
+
+    def grade_steps(self, task: Task, workspaces: Sequence[Mapping[str, bytes]]) -> Outcome:
+        """Grades what each step left, in order, as far as steps were finished: see grading.steps.
+
+        One Unscored step makes the whole task Unscored. Raises ValueError like `grade`.
+        """
+
+        def grade(step: TaskStep, files: Mapping[str, bytes]) -> Outcome:
+            return self._grade(step.verifier, as_task(task, step), files)
+
+        return grade_in_turn(task, workspaces, grade)
+
+    def _grade(self, verifier: Verifier, task: Task, files: Mapping[str, bytes]) -> Outcome:
         sandbox = self._idle.get()
         try:
             for attempt in range(2):
@@ -88,6 +108,9 @@ class Grader:
     def _grade_in(
         self, sandbox: Sandbox, verifier: Verifier, task: Task, files: Mapping[str, bytes]
     ) -> Outcome:
+        limits = self.settings.sandbox.model_copy(update={"packages": bool(task.packages)})
+        variables = task.environment_variables
+        files = hand_over(task.handover, task.files, files, limits, variables)
         deadline = time.monotonic() + task.verifier_timeout_seconds
         match verifier:
             case FunctionChecks():
@@ -97,6 +120,6 @@ class Grader:
             case RewardFunction():
                 return grade_reward_function(sandbox, verifier, task, files, deadline)
             case TestScript():
-                limits = self.settings.sandbox.model_copy(update={"packages": bool(task.packages)})
-                return grade_test_script(verifier, files, task.verifier_timeout_seconds, limits)
+                seconds = task.verifier_timeout_seconds
+                return grade_test_script(verifier, files, seconds, limits, variables=variables)
         assert_never(verifier)

@@ -15,6 +15,7 @@ _TESTS = "/tests"
 _LOGS = "/logs"
 _REWARD_JSON = f"{_LOGS}/verifier/reward.json"
 _REWARD_TEXT = f"{_LOGS}/verifier/reward.txt"
+_REMOVE_SECONDS = 10.0
 
 
 def grade_test_script(
@@ -22,6 +23,9 @@ def grade_test_script(
     files: Mapping[str, bytes],
     timeout_seconds: float,
     settings: SandboxSettings,
+    *,
+    variables: Mapping[str, str] | None = None,
+    shared: Sandbox | None = None,
 ) -> Outcome:
     """Lays the workspace at /app and the tests at /tests of a new sandbox, runs /tests/test.sh.
 
@@ -29,27 +33,104 @@ def grade_test_script(
     /logs/verifier. A reward that is missing or is not a finite number within [0, 1] is
     Unscored(MALFORMED_REWARD), never 0. Every key of reward.json beside "reward" is a Check, passed
     at 1. The script and the graded code share the sandbox, so a program that the script runs could
-    write the reward itself (tier B or C, not A). Raises SandboxError.
+    write the reward itself (tier B or C, not A); if it changes a file of the tests, the episode is
+    Unscored(VERIFIER_ERROR). `variables` are the task's; the verifier's own win over them.
+
+    With `shared`, a sandbox of `script_sandbox` that an agent has used, the script runs in that one
+    instead (tier D), among all that the agent left: its files, what it planted in /tests, its
+    processes, which live until the script ends. Only the reward files are removed first.
+    Raises SandboxError.
     """
-    with Sandbox(settings, workspace=_WORKSPACE, directories=(_TESTS, _LOGS)) as sandbox:
+    environment = {**(variables or {}), **verifier.variables}
+    if shared is not None:
+        return _graded_in(shared, verifier, timeout_seconds, environment, clear=True)
+    with script_sandbox(settings) as sandbox:
         try:
             sandbox.put(files)
-            sandbox.put({f"{_TESTS}/{path}": data for path, data in verifier.files.items()})
-            sandbox.put({f"{_LOGS}/verifier/.keep": b""})
         except OSError as error:
-            return Unscored(Cause.VERIFIER_ERROR, f"the files could not be laid out: {error}")
-        completed = sandbox.run(["bash", f"{_TESTS}/test.sh"], timeout_seconds=timeout_seconds)
-        if completed.timed_out:
-            return Unscored(
-                Cause.VERIFIER_TIMEOUT, f"tests/test.sh was not done in {timeout_seconds:g} seconds"
-            )
+            return _not_laid(error)
+        return _graded_in(sandbox, verifier, timeout_seconds, environment, clear=False)
+
+
+def script_sandbox(settings: SandboxSettings) -> Sandbox:
+    """A sandbox with the places that Harbor has: /app, /tests and /logs."""
+    return Sandbox(settings, workspace=_WORKSPACE, directories=(_TESTS, _LOGS))
+
+
+def rewards_of(outcome: Scored) -> dict[str, float]:
+    """The rewards by key that a reward.json held; a check that is no number counts 1 or 0."""
+    rewards = {"reward": outcome.reward}
+    for check in outcome.checks:
         try:
-            rewards = _read_rewards(sandbox)
-        except MalformedReward as error:
-            return Unscored(Cause.MALFORMED_REWARD, f"{error}{_last_words(completed)}")
+            rewards[check.name] = float(check.detail)
+        except ValueError:
+            rewards[check.name] = float(check.passed)
+    return rewards
+
+
+def _graded_in(
+    sandbox: Sandbox,
+    verifier: TestScript,
+    timeout_seconds: float,
+    environment: Mapping[str, str],
+    *,
+    clear: bool,
+) -> Outcome:
+    tests = {f"{_TESTS}/{path}": data for path, data in verifier.files.items()}
+    try:
+        if clear:
+            _remove_rewards(sandbox)
+        sandbox.put(tests)
+        sandbox.put({f"{_LOGS}/verifier/.keep": b""})
+    except OSError as error:
+        return _not_laid(error)
+    completed = sandbox.run(
+        ["bash", f"{_TESTS}/test.sh"], timeout_seconds=timeout_seconds, env=environment
+    )
+    if completed.timed_out:
+        return Unscored(
+            Cause.VERIFIER_TIMEOUT, f"tests/test.sh was not done in {timeout_seconds:g} seconds"
+        )
+    changed = [path for path, data in tests.items() if not _is_still(sandbox, path, data)]
+    if changed:
+        # Whatever they said, they were not the tests that the task has. Files that tests add
+        # beside themselves, such as caches, are no change of theirs.
+        named = ", ".join(changed[:3]) + (" ..." if len(changed) > 3 else "")
+        return Unscored(Cause.VERIFIER_ERROR, f"the tests were changed while they ran: {named}")
+    try:
+        rewards = _read_rewards(sandbox)
+    except MalformedReward as error:
+        return Unscored(Cause.MALFORMED_REWARD, f"{error}{_last_words(completed)}")
     reward = rewards.pop("reward")
-    checks = tuple(Check(name, value >= 1.0, f"{value:g}") for name, value in rewards.items())
-    return Scored(reward, checks)
+    return Scored(reward, tuple(Check(k, v >= 1.0, _shown(v)) for k, v in rewards.items()))
+
+
+def _not_laid(error: OSError) -> Unscored:
+    return Unscored(Cause.VERIFIER_ERROR, f"the files could not be laid out: {error}")
+
+
+def _remove_rewards(sandbox: Sandbox) -> None:
+    """As Harbor does, without ending what the agent left running. Raises OSError."""
+    completed = sandbox.run(
+        ["/bin/rm", "-f", "--", _REWARD_JSON, _REWARD_TEXT],
+        timeout_seconds=_REMOVE_SECONDS,
+        keep_background=True,
+    )
+    if completed.exit_code != 0 or completed.timed_out:
+        said = completed.stderr.decode(errors="replace").strip()[-200:]
+        raise OSError(errno.EBUSY, f"the old reward could not be removed: {said}")
+
+
+def _is_still(sandbox: Sandbox, path: str, data: bytes) -> bool:
+    try:
+        return sandbox.read(path) == data
+    except OSError:  # removed, or a link in its place
+        return False
+
+
+def _shown(value: float) -> str:
+    """The number in full, so that `rewards_of` reads it back; 1 and not 1.0."""
+    return repr(value).removesuffix(".0")
 
 
 def _read_rewards(sandbox: Sandbox) -> dict[str, float]:

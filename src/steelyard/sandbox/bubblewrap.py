@@ -1,23 +1,19 @@
-"""How a sandbox is started: the interpreter in it, its uid on the host, bubblewrap's arguments."""
+"""How a sandbox is started with bubblewrap: its uid on the host, the command line."""
 
 from __future__ import annotations
 
 import functools
 import os
-import re
 import shutil
 import socket
-import stat
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
+from steelyard.sandbox.interpreter import SandboxPython, find_python
+from steelyard.sandbox.packages import SandboxPackages, find_packages
 from steelyard.sandbox.seccomp import seccomp_filter
 
 # Our own files in the sandbox, as namespace packages: nothing else of the package comes along.
@@ -27,12 +23,10 @@ _BOOT = (
     f"import sys; sys.path[:] = [{_SOURCE_ROOT!r}] + [p for p in sys.path if p]; "
     "from steelyard.sandbox.supervisor import main; del sys.path[0]; main()"
 )
-_OWN_DIRECTORIES = ("/work", "/app", "/tmp", "/dev", "/proc", "/run", "/etc", "/tests", "/logs")
-_OWN_PROGRAMS = ("python", "python3")
 _AGENT_ID = 1000
 _SYSTEM_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/mime.types")
-_OWN_FILES: dict[str, str] = {
+_OWN_FILES: Mapping[str, str] = {
     "/etc/passwd": f"agent:x:{_AGENT_ID}:{_AGENT_ID}::/work:/bin/bash\n",
     "/etc/group": f"agent:x:{_AGENT_ID}:\n",
     "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n",
@@ -42,45 +36,6 @@ _UID_BASES = (1_900_000_000, 30_000)
 """First of the host uids that sandboxes of a root trainer get. systemd leaves the first range to
 nobody; the second is for containers that map no more than 65,536 uids."""
 _UIDS = 4096
-
-
-@dataclass(frozen=True)
-class SandboxPython:
-    """The interpreter that runs in a sandbox, and the directory outside /usr that it needs."""
-
-    executable: str
-    prefix: str | None
-
-
-@functools.cache
-def find_python() -> SandboxPython:
-    """The running interpreter if an unprivileged uid can read it, else the system's.
-
-    Raises SandboxUnavailable if there is none.
-    """
-    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-    prefix = os.path.realpath(sys.base_prefix)
-    # What lies below the sandbox's own directories would be hidden by them.
-    hidden = any(Path(prefix).is_relative_to(directory) for directory in _OWN_DIRECTORIES)
-    if not hidden and _readable_by_others(prefix) and _readable_by_others(base):
-        return SandboxPython(base, None if Path(prefix).is_relative_to("/usr") else prefix)
-    for candidate in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        if os.path.exists(candidate) and _readable_by_others(os.path.realpath(candidate)):
-            return SandboxPython(candidate, None)
-    raise SandboxUnavailable(
-        f"no Python for the sandbox: {base} cannot be read in it by an unprivileged user, and "
-        "there is no /usr/bin/python3; install the system's python3"
-    )
-
-
-def _readable_by_others(path: str) -> bool:
-    """Whether the uid of a sandbox may execute `path`: ours, or as root that of a stranger."""
-    if os.geteuid() != 0:
-        return os.access(path, os.R_OK | os.X_OK)
-    wanted = stat.S_IROTH | stat.S_IXOTH
-    if os.stat(path).st_mode & wanted != wanted:
-        return False
-    return all(parent.stat().st_mode & stat.S_IXOTH for parent in Path(path).parents)
 
 
 class HostUid:
@@ -127,7 +82,7 @@ def start(
     supervisor_settings: str,
     control: socket.socket,
     uid: int | None,
-    packages: bool = False,
+    packages: bool,
 ) -> subprocess.Popen[bytes]:
     """Starts bubblewrap with the supervisor as pid 1, talking on `control`; stderr is a pipe.
 
@@ -135,6 +90,7 @@ def start(
     """
     bwrap = _installed("bwrap", "bubblewrap")
     python = find_python()
+    shown = find_packages(python) if packages else None
     privileges: list[str] = []
     if uid is not None:
         setpriv = _installed("setpriv", "util-linux")
@@ -144,9 +100,9 @@ def start(
         arguments = [
             *_isolation(),
             *_file_system(python, workspace, scratch, workspace_mb << 20),
-            *_laid_files(descriptors, _OWN_FILES | (_package_files() if packages else {})),
-            *(_package_folders() if packages else ()),
-            *_environment(python, workspace),
+            *_laid_files(descriptors),
+            *(_packages(descriptors, shown) if shown is not None else ()),
+            *_environment(workspace, packages),
             "--remount-ro", "/dev",
             "--remount-ro", "/",
             "--chdir", workspace,
@@ -197,63 +153,31 @@ def _file_system(
     return arguments
 
 
-def _laid_files(descriptors: list[int], texts: Mapping[str, str]) -> list[str]:
+def _laid_files(descriptors: list[int]) -> list[str]:
     here = Path(__file__).parent
-    files = {path: text.encode() for path, text in texts.items()}
+    files = {path: text.encode() for path, text in _OWN_FILES.items()}
     for name in _SOURCES:
         files[f"{_SOURCE_ROOT}/steelyard/sandbox/{name}"] = (here / name).read_bytes()
     arguments: list[str] = []
     for path, data in files.items():
         descriptor = _data_descriptor(descriptors, data)
-        mode = "0555" if path.startswith("/run/bin/") else "0444"
-        arguments += ["--perms", mode, "--ro-bind-data", str(descriptor), path]
+        arguments += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     return arguments
 
 
-@functools.cache
-def _package_files() -> dict[str, str]:
-    """A virtual environment at /run: its interpreter is the sandbox's, its packages are ours.
-
-    The interpreter finds pyvenv.cfg above its own link, also under -I; so nothing in the sandbox
-    names the place where the packages really lie.
-    """
-    home = os.path.dirname(find_python().executable)
-    files = {"/run/pyvenv.cfg": f"home = {home}\ninclude-system-site-packages = false\n"}
-    for script in metadata.entry_points(group="console_scripts"):
-        if re.fullmatch(r"[\w.-]+", script.name) and script.name not in _OWN_PROGRAMS:
-            files[f"/run/bin/{script.name}"] = (
-                f"#!/run/bin/python3\nimport sys\nfrom {script.module} import "
-                f"{script.attr.partition('.')[0]}\nsys.exit({script.attr}())\n"
-            )
-    return files
+def _packages(descriptors: list[int], packages: SandboxPackages) -> list[str]:
+    arguments: list[str] = []
+    for path, directory in packages.binds.items():
+        arguments += ["--ro-bind", directory, path]
+    for path, target in packages.links.items():
+        arguments += ["--symlink", target, path]
+    for path, text in packages.files.items():
+        descriptor = _data_descriptor(descriptors, text.encode())
+        arguments += ["--perms", "0555", "--file", str(descriptor), path]
+    return arguments
 
 
-def _package_folders() -> list[str]:
-    folder, version = sysconfig.get_path("purelib"), _version_of(sys.executable)
-    theirs = _version_of(find_python().executable)
-    if theirs != version:
-        raise SandboxUnavailable(
-            f"the packages of {sys.executable} ({version}) cannot be used in the sandbox, whose "
-            f"interpreter is {find_python().executable} ({theirs}), the only one that an "
-            "unprivileged user can read here; run from an environment of that version"
-        )
-    if not _readable_by_others(folder):
-        raise SandboxUnavailable(
-            f"{folder} cannot be read in the sandbox by an unprivileged user; chmod -R o+rX it"
-        )
-    return ["--ro-bind", folder, f"/run/lib/{version}/site-packages"]
-
-
-@functools.cache
-def _version_of(executable: str) -> str:
-    """The name of an interpreter's version and kind, as its folder of packages has it."""
-    command = "import sys; print('python%d.%d' % sys.version_info[:2])"
-    return subprocess.run(
-        [executable, "-I", "-S", "-c", command], capture_output=True, text=True, check=True
-    ).stdout.strip()
-
-
-def _environment(python: SandboxPython, workspace: str) -> list[str]:
+def _environment(workspace: str, packages: bool) -> list[str]:
     variables = {
         "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": workspace,
@@ -263,6 +187,10 @@ def _environment(python: SandboxPython, workspace: str) -> list[str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+    if packages:
+        # A linear algebra library starts a thread per core of the machine, which the limits on
+        # processes and address space would turn into failures.
+        variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     arguments = ["--clearenv"]
     for name, value in variables.items():
         arguments += ["--setenv", name, value]

@@ -32,7 +32,7 @@ class SandboxSettings(BaseModel):
     )
     packages: bool = Field(
         default=False,
-        description="Whether the running environment's Python packages can be imported in it.",
+        description="Whether the running environment's Python packages can be imported inside.",
     )
     start_timeout_seconds: float = Field(
         default=10.0, gt=0, description="How long a sandbox may take to start."

@@ -66,6 +66,7 @@ class _Supervisor:
         self._max_total_bytes = settings["workspace_mb"] << 20
         self._max_output_bytes = settings["output_kb"] << 10
         self._max_memory_bytes = settings["memory_mb"] << 20
+        self._packages: bool = settings["packages"]
         self._processes: int = settings["processes"]
         self._cpu_seconds: int = settings["cpu_seconds"]
         self._program: int | None = None
@@ -409,6 +410,8 @@ class _Supervisor:
             self._limit()
             import random  # preloaded by now; too slow to import before a sandbox is ready
 
+            if self._packages:
+                _add_packages()
             random.seed(0)  # one program, one verdict, even if it throws dice
             answer_calls(socket.socket(fileno=3), self._workspace, module, function)
         finally:
@@ -434,6 +437,16 @@ class _Supervisor:
             "exit_code": None if status is None else os.waitstatus_to_exitcode(status),
             "clean": self._empty(),
         }, b""
+
+
+def _add_packages() -> None:
+    """Makes importable what `python3` in this sandbox can import; only ever in a child."""
+    if os.path.exists("/run/pyvenv.cfg"):
+        sys.executable = "/run/bin/python3"
+        sys.prefix = sys.exec_prefix = "/run"
+    import site
+
+    site.main()
 
 
 class _Capture:

@@ -1,6 +1,7 @@
 """Prints 1 if settings.py in the given folder passes every check of checks.json, or else 0.
 
-The graded code runs in a child that sees the arguments but never the expected values.
+The graded code runs in a child that sees the arguments but never the expected values, and that has
+given up writing any file, where the kernel can hold it to that (Landlock, Linux 5.13).
 """
 
 import json
@@ -9,7 +10,28 @@ import sys
 from pathlib import Path
 
 CHILD = """
-import importlib, json, sys
+import ctypes, importlib, json, os, struct, sys
+
+WRITES = 0x1FF2  # write, remove and make files of every kind; later kernels add truncate
+
+
+def give_up_writing():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    version = libc.syscall(444, None, ctypes.c_long(0), 1)  # landlock_create_ruleset
+    if version < 1:
+        return
+    later = (0x2000 if version >= 2 else 0) | (0x4000 if version >= 3 else 0)
+    rights = struct.pack("Q", WRITES | later)
+    rules = libc.syscall(444, rights, ctypes.c_long(len(rights)), 0)
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
+    if rules < 0 or libc.syscall(446, rules, 0) != 0:  # landlock_restrict_self
+        sys.exit("Landlock is there, but it could not be used")
+    os.close(rules)
+
+
+give_up_writing()
+os.closerange(3, 1024)
 folder, module, function = sys.argv[1:]
 sys.path.insert(0, folder)
 results, sys.stdout = sys.stdout, sys.stderr
