@@ -89,5 +89,5 @@ def _write(pruned: Pruned, fresh: Path, like: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
     owner = like.stat()
-    for path in (fresh, *fresh.rglob("*")):
-        os.chown(path, owner.st_uid, owner.st_gid)
+    for made in (fresh, *fresh.rglob("*")):
+        os.chown(made, owner.st_uid, owner.st_gid)
