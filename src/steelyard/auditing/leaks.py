@@ -155,7 +155,9 @@ def _compiled_sources(task: Task, pool: SandboxPool, asked: dict[str, Any]) -> d
     """The functions of given and reference sources, compiled by the same Python, in a sandbox."""
     sources = {f"given/{p}": d for p, d in task.files.items() if p.endswith(".py")}
     sources |= {f"solution/{p}": d for p, d in (task.solution or {}).items() if p.endswith(".py")}
-    nothing: dict[str, list[str]] = {k: [] for k in ("targets", "hidden", "lines", "repositories", "projects")}
+    nothing: dict[str, list[str]] = {
+        k: [] for k in ("targets", "hidden", "lines", "repositories", "projects")
+    }
     request = {**asked, **nothing, "compiled": list(sources)}
     workspace = Workspace(sources, pool)
     try:
