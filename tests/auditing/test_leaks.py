@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -481,3 +482,16 @@ def test_the_fixed_release_installed_beside_its_source(
         other, tmp_path, [], "--unshare-pid", "--unshare-net", "--ro-bind", str(site), place
     )
     assert strengths(findings) == {}
+
+
+def test_the_inventory_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
+        "from steelyard.auditing.leaks import leaks\n"
+        "from steelyard.auditing.fix_git import prune_git\n"
+        "from steelyard.sandbox import SandboxSettings\n"
+        "from steelyard.tasks import RewardFunction, Task\n"
+        "task = Task('t', 'say hello', RewardFunction(__import__('pathlib').Path('x'), 'f', {}))\n"
+        "assert leaks(task, SandboxSettings()) == []"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

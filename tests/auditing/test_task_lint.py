@@ -1,4 +1,4 @@
-"""Static rules on Harbor task directories: each with a task that breaks it and one that does not."""
+"""Static rules on Harbor task directories: a task that breaks each, and one that does not."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ DECIDES = {  # what decides the reward, and the rule that it breaks
 HARMLESS = (
     "set -e\n" + RUN,  # a condition does not end the script
     "set -e\nset +e\npython3 -m pytest /tests\nif [ $? = 0 ]; then",
-    "set -e\ntrap 'echo 0 > /logs/verifier/reward.txt' EXIT\npython3 -m pytest /tests\nif true; then",
+    "set -e\ntrap 'echo 0 > /logs/verifier/reward.txt' EXIT\npython3 -m pytest\nif true; then",
     "set -o pipefail\nif python3 -m pytest /tests | tee log; then",
     "python3 -m pytest /tests | tee log\n" + RUN,  # the pipeline decides nothing
     "cat log | tail -5\n" + RUN,
@@ -238,7 +238,7 @@ def test_steps_are_read_too(tmp_path: Path) -> None:
 
 
 def test_what_is_no_task_directory(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="it has no task.toml; name a Harbor task directory"):
+    with pytest.raises(ValueError, match=r"it has no task\.toml; name a Harbor task directory"):
         lint(tmp_path)
     (tmp_path / "task.toml").write_text("[verifier]\ntimeout_sec = 'long'\n")
     with pytest.raises(ValueError, match="timeout_sec"):

@@ -7,7 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from steelyard.agents import Pruned, prune_repository
+from steelyard.agents.history import Pruned, prune_repository
 from steelyard.sandbox import SandboxSettings
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from steelyard.agents import Workspace, repositories
+from steelyard.agents.history import repositories
+from steelyard.agents.workspace import Workspace
 from steelyard.auditing import leak_judges
 from steelyard.auditing.findings import Finding
 from steelyard.auditing.hidden import hidden_files, line_hash, new_lines
