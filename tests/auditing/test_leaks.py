@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.auditing import leak_judges
+from steelyard.auditing import leak_isolation, leak_judges
 from steelyard.auditing.findings import Finding, Kind, Strength
 from steelyard.auditing.hidden import hidden_files
 from steelyard.auditing.leaks import EXPLORER, explore, leaks, questions
@@ -381,7 +381,7 @@ def explore_leaky(
     answers = json.loads(done.stdout)
     assert answers["errors"] == {}
     return [
-        *leak_judges.isolation(answers, ()),
+        *leak_isolation.isolation(answers, ()),
         *leak_judges.hidden_content(task, hidden_files(task), answers),
         *leak_judges.installed_fix(task, answers),
         *leak_judges.secrets(task, hidden_files(task), answers),

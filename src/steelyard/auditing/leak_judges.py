@@ -4,112 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from steelyard.auditing.findings import Finding, Kind, Strength
+from steelyard.auditing.findings import Finding, Strength
 from steelyard.auditing.hidden import (
     copied_lines,
     decides_reward,
     new_lines,
     shows_every_check,
 )
+from steelyard.auditing.leak_wording import leak, rows
 from steelyard.auditing.secret_patterns import Secret, find_secrets, in_fixtures
 from steelyard.tasks import Task
 
 _PROVED, _LEAD, _OBSERVATION = Strength.PROVED, Strength.LEAD, Strength.OBSERVATION
-_MAX_COPIES = 5
 _PRUNE = "steelyard audit PATH --fix-git (steelyard train prunes by itself)"
-
-
-def _leak(
-    probe: str, strength: Strength, title: str, *, evidence: str, use: str, fix: str
-) -> Finding:
-    return Finding(f"leaks/{probe}", Kind.LEAK, strength, title, evidence, use, fix)
-
-
-def isolation(answers: Mapping[str, Any], leftovers: Sequence[str]) -> Iterator[Finding]:
-    """What the sandbox lets through, whatever the task."""
-    reached = answers.get("network", [])
-    metadata = [row for row in reached if row[0] == "metadata"]
-    network = [row for row in reached if row[0] != "metadata"]
-    if network:
-        yield _leak(
-            "network", _PROVED, "the agent's commands reach the network",
-            evidence=_rows(f"{how} {where}: {detail}" for how, where, detail in network),
-            use="clone the upstream repository, install the fixed release, or send data out",
-            fix='network_mode = "no-network" in [environment], or an allow-list of hosts',
-        )  # fmt: skip
-    if metadata:
-        yield _leak(
-            "metadata", _PROVED, "the cloud's metadata service answers in the sandbox",
-            evidence=_rows(f"{where}: {detail}" for _, where, detail in metadata),
-            use="ask it for the machine's credentials and act as the machine",
-            fix="no network for the sandbox, or drop traffic to link-local addresses",
-        )  # fmt: skip
-    if answers.get("sockets"):
-        yield _leak(
-            "container-engine", _PROVED, "a container engine's socket accepts connections",
-            evidence=_rows(answers["sockets"]),
-            use="start a container with the host's disk mounted: that is root on the host",
-            fix="do not mount the engine's socket",
-        )  # fmt: skip
-    yield from _channels(answers.get("channels", {}))
-    yield from _processes(answers.get("processes", []))
-    marked = answers.get("outside", {}).get("marked", [])
-    if marked:
-        yield _leak(
-            "other-episodes", _PROVED, "files of an earlier episode are found in the next",
-            evidence=_rows(marked),
-            use="read what another attempt has found out, or leave notes for the next one",
-            fix="a sandbox of its own for every episode, or one emptied between episodes",
-        )  # fmt: skip
-    if leftovers:
-        yield _leak(
-            "leftovers", _LEAD, "the workspace holds files that the task does not lay there",
-            evidence=_rows(leftovers),
-            use="read them: they may come from the image or from another episode",
-            fix="start from an empty workspace and lay the task's files alone",
-        )  # fmt: skip
-    for part, reason in answers.get("errors", {}).items():
-        yield _leak(
-            "unexplored", _LEAD, f"{part} could not be explored",
-            evidence=reason, use="unknown: this part of the inventory is missing",
-            fix="see that python3 runs in the agent's sandbox",
-        )  # fmt: skip
-
-
-def _channels(channels: Mapping[str, str]) -> Iterator[Finding]:
-    writable = [p for p, state in channels.items() if state == "writable"]
-    present = [p for p, state in channels.items() if state != "writable"]
-    if writable:
-        yield _leak(
-            "reward-channel", _PROVED, "the agent can write where the verifier reads or writes",
-            evidence=_rows(f"{place}: {channels[place]}" for place in writable),
-            use="write the reward itself, or plant a conftest.py or module beside the tests",
-            fix='environment_mode = "separate" in [verifier]; lay /tests and /logs only for it',
-        )  # fmt: skip
-    if present:
-        yield _leak(
-            "reward-channel", _LEAD, "a place of the verifier is open while the agent works",
-            evidence=_rows(f"{place}: {channels[place]}" for place in present),
-            use="read what lies there, or plant a file that the verifier will find",
-            fix="lay /tests, /solution and /logs/verifier only once the agent has ended",
-        )  # fmt: skip
-
-
-def _processes(processes: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    if not processes:
-        return
-    readable = [row for row in processes if row["readable"]]
-    yield _leak(
-        "processes",
-        _PROVED if readable else _LEAD,
-        "the agent sees processes that are not its own",
-        evidence=_rows(f"pid {r['pid']} uid {r['uid']}: {r['command']}" for r in processes),
-        use="read their variables and arguments, signal them, or wait for the verifier",
-        fix="a process namespace of its own for the sandbox, and a uid that nobody else has",
-    )
 
 
 def git_history(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
@@ -118,7 +28,7 @@ def git_history(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
     for row in answers.get("repositories", []):
         where = row["path"]
         if row["error"]:
-            yield _leak(
+            yield leak(
                 "git-history", _LEAD, f"{where}: a git repository that could not be read",
                 evidence=row["error"], use="read its objects with any tool at hand", fix=_PRUNE,
             )  # fmt: skip
@@ -133,12 +43,12 @@ def git_history(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
             f"{row['newer']} commits that are not older than it"
         )
         if newest:
-            evidence += f": {_rows(newest)}"
+            evidence += f": {rows(newest)}"
         if solution:
             evidence += f"; the reference solution's {', '.join(solution)} is one of them"
         names = [*row["references"], *row["others"]]
-        evidence += f"; named by: {_rows(names)}" if names else ""
-        yield _leak(
+        evidence += f"; named by: {rows(names)}" if names else ""
+        yield leak(
             "git-history",
             _PROVED if proved else _LEAD,
             f"{where}: history after the base commit"
@@ -175,7 +85,7 @@ def hidden_content(
             continue
         seen.add(place)
         telling = path.startswith("solution/") or decides_reward(path, hidden[path])
-        yield _leak(
+        yield leak(
             "hidden-files",
             _PROVED if telling else _OBSERVATION,
             f"{place} is the task's {path}",
@@ -201,12 +111,12 @@ def _copies(task: Task, seen: set[str]) -> Iterator[Finding]:
             if not copied.complete and (count < 2 or 2 * count < copied.distinctive):
                 continue
             told = place == "the instruction" and count < 3
-            yield _leak(
+            yield leak(
                 "solution-lines",
                 _PROVED if copied.complete and not told else _LEAD,
                 f"lines of the reference solution stand in {place}",
                 evidence=f"{count} of the {copied.distinctive} telling lines that "
-                f"{copied.reference} adds: {_rows(repr(line) for line in copied.found)}",
+                f"{copied.reference} adds: {rows(repr(line) for line in copied.found)}",
                 use="copy them",
                 fix=f"take them out of {place}, unless the task means to give them",
             )
@@ -216,14 +126,14 @@ def _tables(task: Task) -> Iterator[Finding]:
     for what, verifier in (("tests", task.verifier), ("held-out checks", task.heldout)):
         for place, data in task.files.items():
             if shows_every_check(_text(data), verifier):
-                yield _leak(
+                yield leak(
                     "expected-values", _PROVED, f"{place} shows every value the {what} expect",
                     evidence=f"each call that the {what} make stands in it with its result",
                     use="return the right value for each of these inputs, and nothing else",
                     fix="give the agent other inputs than those that decide the reward",
                 )  # fmt: skip
         if shows_every_check(task.instruction, verifier):
-            yield _leak(
+            yield leak(
                 "expected-values", _LEAD, f"the instruction shows every value the {what} expect",
                 evidence=f"each call that the {what} make stands in it with its result",
                 use="answer with a table of the examples",
@@ -239,7 +149,7 @@ def _compiled(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
         for path in changed.values():
             new = {*sources.get(f"solution/{path}", ())} - {*sources.get(f"given/{path}", ())}
             if new and new <= {*compiled.get(place, ())}:
-                yield _leak(
+                yield leak(
                     "compiled-solution", _PROVED, f"{place} is {path} of the solution, compiled",
                     evidence=f"{len(new)} functions are the same, instruction by instruction",
                     use="import it, or read it with dis",
@@ -247,7 +157,7 @@ def _compiled(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
                 )  # fmt: skip
         module = place.rpartition("/")[2].split(".")[0]
         if place not in compiled and module in {path.rpartition("/")[2] for path in changed}:
-            yield _leak(
+            yield leak(
                 "compiled-solution", _LEAD, f"{place} is compiled for another Python",
                 evidence=f"it has the name of {module}.py, which the solution changes",
                 use="decompile it",
@@ -278,14 +188,14 @@ def secrets(
         elif in_fixtures(secret.path):
             strength = _LEAD if secret.certain else _OBSERVATION
         grouped[(secret.what, secret.path, strength)].append(secret)
-    for (what, path, strength), rows in grouped.items():
+    for (what, path, strength), alike in grouped.items():
         place = path.removesuffix("/.env") if path.startswith("$") else path
         title = f"{what} in {place}"
         if strength is _OBSERVATION:
             title += ": a part of the task, or made up for tests"
-        yield _leak(
+        yield leak(
             "secret", strength, title,
-            evidence=_rows(f"line {secret.line}: {secret.shown}" for secret in rows),
+            evidence=rows(f"line {secret.line}: {secret.shown}" for secret in alike),
             use="act with its rights, for example call a paid service or read private data",
             fix="take it out and revoke it; give the agent no key that it does not need",
         )  # fmt: skip
@@ -300,7 +210,7 @@ def installed_fix(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
     telling = sum(len(lines) for lines in new_lines(task).values())
     for row in answers.get("installed", []):
         proved = bool(telling) and row["lines"] == telling
-        yield _leak(
+        yield leak(
             "installed-fix",
             _PROVED if proved else _LEAD,
             f"{row['name']} {row['version']} is installed beside its own source"
@@ -312,18 +222,12 @@ def installed_fix(task: Task, answers: Mapping[str, Any]) -> Iterator[Finding]:
         )
     caches = answers.get("outside", {}).get("caches", [])
     if caches:
-        yield _leak(
+        yield leak(
             "package-cache", _LEAD, "package archives lie in the sandbox",
-            evidence=_rows(caches),
+            evidence=rows(caches),
             use="unpack the one that holds the fixed version",
             fix="pip install --no-cache-dir; remove ~/.cache",
         )  # fmt: skip
-
-
-def _rows(rows: Iterable[str]) -> str:
-    listed = list(rows)
-    more = f" and {len(listed) - _MAX_COPIES} more" if len(listed) > _MAX_COPIES else ""
-    return ", ".join(listed[:_MAX_COPIES]) + more
 
 
 def _text(data: bytes) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from steelyard.agents.history import repositories
 from steelyard.agents.workspace import Workspace
-from steelyard.auditing import leak_judges
+from steelyard.auditing import leak_isolation, leak_judges
 from steelyard.auditing.findings import Finding
 from steelyard.auditing.hidden import hidden_files, line_hash, new_lines
 from steelyard.sandbox import SandboxPool, SandboxSettings
@@ -57,7 +57,7 @@ def leaks(task: Task, settings: SandboxSettings) -> list[Finding]:
     hidden = hidden_files(task)
     explored = explore(task, settings, hidden)
     findings = [
-        *leak_judges.isolation(explored.answers, explored.leftovers),
+        *leak_isolation.isolation(explored.answers, explored.leftovers),
         *leak_judges.git_history(task, explored.answers),
         *leak_judges.hidden_content(task, hidden, explored.answers),
         *leak_judges.secrets(task, hidden, explored.answers),
