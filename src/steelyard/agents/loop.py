@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from steelyard.agents.history import prune_task, repositories
 from steelyard.agents.prompt import first_messages
 from steelyard.agents.settings import AgentSettings
 from steelyard.agents.tools import ToolError, carry_out, parse_call
@@ -56,9 +57,14 @@ async def attempt(
 ) -> Attempt:
     """Runs one episode to its end.
 
+    A git repository in the workspace holds no history beyond the task's base commit.
+
     Raises:
+        ValueError: such a repository cannot be pruned.
         SandboxError: the sandbox failed; the episode is then Unscored.
     """
+    if repositories(task.files):
+        task = await asyncio.to_thread(prune_task, task, sandboxes.settings)
     loop = _Loop(task, policy, renderer, stop_ids, sandboxes, settings)
     try:
         reason = await loop.run()

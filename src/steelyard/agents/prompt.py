@@ -25,12 +25,12 @@ def _shown_files(task: Task, settings: AgentSettings) -> str:
     """The files' contents where they are short, else their names."""
     texts: dict[str, str] = {}
     for path, content in sorted(task.files.items()):
-        if path == VISIBLE_CHECKS:
+        if path == VISIBLE_CHECKS or ".git" in path.split("/"):
             continue
         try:
             texts[path] = content.decode()
         except UnicodeDecodeError:
             continue
     if sum(text.count("\n") + 1 for text in texts.values()) > settings.max_shown_lines:
-        return "Files: " + ", ".join(sorted(task.files))
+        return "Files: " + ", ".join(p for p in sorted(task.files) if ".git" not in p.split("/"))
     return "\n".join(f"{path}:\n{numbered(text.rstrip())}" for path, text in texts.items())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 import torch
 from torch import Tensor
 
-from steelyard.agents import AgentSettings, demonstrate
+from steelyard.agents import AgentSettings, demonstrate, prune_task
 from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.workshop import Workshop
 from steelyard.episodes import Episode, Scored, StopReason, Trajectory
@@ -45,7 +45,8 @@ async def demonstrations(
                 f"task {task.name!r}: its demonstration ends as {played.stop_reason.value}; raise "
                 "agent.max_turns, agent.max_turn_tokens or agent.max_episode_tokens"
             )
-        if dict(played.files) != {**task.files, **(task.solution or {})}:
+        found = prune_task(task, workshop.sandboxes.settings).files
+        if dict(played.files) != {**found, **(task.solution or {})}:
             raise ValueError(
                 f"task {task.name!r}: its demonstration does not reach the reference solution; "
                 "check solution/files for what line edits cannot express"

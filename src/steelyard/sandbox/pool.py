@@ -17,7 +17,7 @@ class SandboxPool:
     """
 
     def __init__(self, settings: SandboxSettings | None = None, *, max_idle: int = 64) -> None:
-        self._settings = settings or SandboxSettings()
+        self.settings = settings or SandboxSettings()
         self._idle: queue.LifoQueue[Sandbox] = queue.LifoQueue(max_idle)
         self._closed = False
 
@@ -26,7 +26,7 @@ class SandboxPool:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            return Sandbox(self._settings)
+            return Sandbox(self.settings)
 
     def give_back(self, sandbox: Sandbox) -> None:
         """Empties a sandbox for the next episode. Never raises."""
