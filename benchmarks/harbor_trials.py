@@ -3,7 +3,8 @@
     python harbor_trials.py ORDER.json RESULTS.json
 
 The order is {"trials_dir", "kwargs" of the environment, "trials": [{"task", "agent"}]}; the results
-are {"harbor": version, "trials": [{"folder", "seconds", "rewards", "error", "steps"}]} in its order.
+are {"harbor": version, "trials": [{"folder", "seconds", "rewards", "error", "steps"}]}, in the same
+order.
 """
 
 from __future__ import annotations
