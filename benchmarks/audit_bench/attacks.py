@@ -30,7 +30,8 @@ def write(path, words):
 
 def overwrite_parent():
     old, new = b"pay(0", b"pay(1"
-    with open(f"/proc/{os.getppid()}/maps") as maps, open(f"/proc/{os.getppid()}/mem", "r+b") as mem:
+    parent = f"/proc/{os.getppid()}"
+    with open(f"{parent}/maps") as maps, open(f"{parent}/mem", "r+b") as mem:
         for line in maps:
             if " rw" in line:
                 low, high = (int(n, 16) for n in line.split()[0].split("-"))
