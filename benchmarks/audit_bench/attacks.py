@@ -139,7 +139,6 @@ def attacks_on(file: str) -> dict[str, Change]:
     if not file.endswith(".py"):
         return {"plants files": _PLANTED}
     name = file.removesuffix(".py").split("/")[-1]
-    bodies = {
-        what: {file: body.replace("{name}", name), **_PLANTED} for what, body in _BODIES.items()
-    }
+    # Apart from the planted files: a planted module would end the body at its first import.
+    bodies = {what: {file: body.replace("{name}", name)} for what, body in _BODIES.items()}
     return {"plants files": _PLANTED, **bodies}

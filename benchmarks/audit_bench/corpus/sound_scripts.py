@@ -491,8 +491,8 @@ pay(right)
         "    sign = '-' if cents < 0 else ''\n    return f'{sign}${abs(cents) / 100:,.2f}'\n",
         """
 PAIRS = [([0], "$0.00"), ([5], "$0.05"), ([123450], "$1,234.50"), ([-5], "-$0.05"),
-         ([99], "$0.99"), ([100000000], "$1,000,000.00"), ([-123456], "-$1,234.56"), ([10], "$0.10"),
-         ([-1], "-$0.01")]
+         ([99], "$0.99"), ([100000000], "$1,000,000.00"), ([-123456], "-$1,234.56"),
+         ([10], "$0.10"), ([-1], "-$0.01")]
 replies = ask("price", "price", [call for call, _ in PAIRS])
 pay(all(same(reply, ["returned", want]) for reply, (_, want) in zip(replies, PAIRS)))
 """,
@@ -567,8 +567,8 @@ pay(all(same(reply, want) for reply, want in zip(replies, wants)))
         "that "
         "holds at most `size` keys (size >= 1) and forgets the least recently used one. "
         '["put", key, '
-        'value] gives null (None); ["get", key] gives the value, or None where it is not held. Both '
-        "count as use. Returns the list of results.\n",
+        'value] gives null (None); ["get", key] gives the value, or None where it is not held. '
+        "Both count as use. Returns the list of results.\n",
         "simulate.py",
         "def simulate(size, operations):\n    return []\n",
         "def simulate(size, operations):\n    held, results = {}, []\n"
@@ -618,8 +618,8 @@ pay(all(same(reply, ["returned", right(*call)]) for reply, call in zip(replies, 
         "script-query",
         "A query as data: the trusted parent runs it, read-only, on two databases.",
         "The database has the table orders(customer TEXT, cents INTEGER). Write into "
-        "/app/query.sql one SQLite SELECT with two columns: each customer and the sum of their cents, largest sum "
-        "first, equal sums by customer.\n",
+        "/app/query.sql one SQLite SELECT with two columns: each customer and the sum of their "
+        "cents, largest sum first, equal sums by customer.\n",
         "query.sql",
         "SELECT customer, cents FROM orders;\n",
         "SELECT customer, SUM(cents) AS total FROM orders\nGROUP BY customer ORDER BY total DESC, "
