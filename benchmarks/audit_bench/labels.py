@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from corpus import SOUND, Case, write_case
+from attacks import attacks_on
+from corpus import CASES, SOUND, Case, write_case
 from corpus.case import Change, text
 
 from steelyard.episodes import Outcome, Scored
@@ -99,6 +103,8 @@ def _unsound(case: Case, tasks: list[Task], grader: Grader) -> list[str]:
         ("doing nothing", each, {"answer.txt": ""} if case.is_text else {}) for each in tasks
     ]
     attempts += [(f"wrong attempt {n}", task, change) for n, change in enumerate(case.wrong)]
+    for file in task.solution or {} if not case.is_text else {}:
+        attempts += [(what, task, change) for what, change in attacks_on(file).items()]
     found = []
     for what, each, change in attempts:
         outcome = grader.grade(each, after(each, change))
@@ -124,9 +130,21 @@ def _shown(outcome: Outcome) -> str:
     return str(outcome)
 
 
-def needs_packages(case: Case) -> bool:
-    """Whether its image installs packages."""
-    return b"RUN pip" in case.files.get("environment/Dockerfile", b"")
+def main() -> None:
+    """Prints every false label, and exits with 1 if there is one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="only cases with one of these in their names")
+    words = parser.parse_args().words
+    chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
+    count = 0
+    with tempfile.TemporaryDirectory() as folder, Grader() as grader:
+        for case in chosen:
+            for sentence in false_labels(case, Path(folder), grader):
+                count += 1
+                print(sentence, flush=True)
+    print(f"{len(chosen)} cases, {count} false labels")
+    sys.exit(count > 0)
 
 
-__all__ = ["after", "false_labels", "needs_packages", "reference_of", "tasks_of"]
+if __name__ == "__main__":
+    main()

@@ -108,18 +108,14 @@ def scripted(
     )
 
 
-def verified(
-    name: str, flaw: str, story: str, problem: Problem, verify: str, **more: Any
-) -> Case:
+def verified(name: str, flaw: str, story: str, problem: Problem, verify: str, **more: Any) -> Case:
     """A Problem graded by a trusted tests/verify.py, which writes the reward itself."""
     tests = {"verify.py": verify, **more.pop("tests", {})}
     script = "exec python3 -I -B /tests/verify.py\n"
     return scripted(name, flaw, story, problem, script, tests, **more)
 
 
-def in_process(
-    name: str, flaw: str, story: str, problem: Problem, check: str, **more: Any
-) -> Case:
+def in_process(name: str, flaw: str, story: str, problem: Problem, check: str, **more: Any) -> Case:
     """A Problem graded by a script in the candidate's own process; its exit code 0 is paid.
 
     The process is confined and gets the script on its standard input, so that neither the tests

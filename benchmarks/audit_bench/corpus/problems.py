@@ -43,7 +43,9 @@ class Problem:
             {"name": f"call_{number}", "arguments": call, "expected": value}
             for number, (call, value) in enumerate(zip(calls, self.expected(calls), strict=True))
         ]
-        return json.dumps({"module": self.file, "function": self.function, "checks": rows}, indent=1)
+        return json.dumps(
+            {"module": self.file, "function": self.function, "checks": rows}, indent=1
+        )
 
     def pairs(self, calls: list[list[Any]] | None = None) -> str:
         """`[[arguments, expected], ...]` as JSON, which is Python too where no null or bool is."""
@@ -53,6 +55,11 @@ class Problem:
     def literal(self, calls: list[list[Any]] | None = None) -> str:
         """Like `pairs`, as a Python literal."""
         return repr(json.loads(self.pairs(calls)))
+
+    def table(self) -> str:
+        """A Python list of the first argument and the result of each call."""
+        results = self.expected(self.calls)
+        return repr([(call[0], result) for call, result in zip(self.calls, results, strict=True)])
 
     def example(self) -> str:
         call = self.shown[0]
@@ -116,6 +123,8 @@ MERGE = Problem(
         [[[1, 2], [3, 4]]],
         [[[8, 9], [1, 5], [2, 3], [4, 7]]],
         [[[0, 0], [0, 0]]],
+        [[[1, 2], [5, 9], [6, 7]]],
+        [[[1, 2], [5, 7], [6, 9]]],
     ],
     [[[[3, 5], [1, 2]]], [[[1, 10], [2, 4], [11, 12]]], [[[6, 8], [1, 6], [20, 21]]]],
     [[[[2, 6], [5, 8]]]],
@@ -286,8 +295,7 @@ CHUNKS = Problem(
 
 UNIQUE = Problem(
     "unique",
-    "Mend unique(items): the items without repetitions, each at the place of its first "
-    "occurrence.",
+    "Mend unique(items): the items without repetitions, each at the place of its first occurrence.",
     "def unique(items):\n    return sorted(set(items))\n",
     """
     def unique(items):

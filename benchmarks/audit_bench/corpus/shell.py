@@ -5,8 +5,8 @@ from __future__ import annotations
 from .case import Case
 from .exits import PAID
 from .harbor import JAIL, harbor, scripted
-from .problems import BALANCED, CHUNKS, ROMAN, RUNS
 from .interpreter import trusted
+from .problems import BALANCED, CHUNKS, ROMAN, RUNS
 
 _PROMPT = (
     "Write /app/upper.sh, a bash script that prints its standard input in upper case (ASCII "
@@ -79,7 +79,7 @@ CASES: tuple[Case, ...] = (
     harbor(
         "git-config-at-home",
         "shell-environment",
-        "Probe 40: git compares golden files with the configuration of a HOME that the agent fills.",
+        "Probe 40: git compares golden files with the configuration in a HOME of the agent.",
         prompt=_PROMPT,
         workspace={"upper.sh": "cat\n"},
         gold=_GOLD,

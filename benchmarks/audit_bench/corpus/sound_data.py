@@ -5,8 +5,19 @@ from __future__ import annotations
 from .case import Case
 from .classes import SOUND
 from .harbor import data
-from .problems import BALANCED, CHUNKS, CLAMP, COUNT, LEAP, MERGE, ROMAN, ROTATE, SLUG, UNIQUE
-from .problems import Problem
+from .problems import (
+    BALANCED,
+    CHUNKS,
+    CLAMP,
+    COUNT,
+    LEAP,
+    MERGE,
+    ROMAN,
+    ROTATE,
+    SLUG,
+    UNIQUE,
+    Problem,
+)
 
 
 def _sound(name: str, story: str, problem: Problem, *wrong: str) -> Case:

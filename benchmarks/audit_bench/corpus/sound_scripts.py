@@ -12,14 +12,28 @@ from .case import Case, Files
 from .classes import SOUND
 from .exits import PAID
 from .harbor import JAIL, harbor, scripted, verified
-from .problems import BALANCED, CHUNKS, CLAMP, LEAP, MERGE, ROMAN, ROTATE, RUNS, SLUG, UNIQUE
-from .problems import Problem
+from .problems import (
+    BALANCED,
+    CHUNKS,
+    CLAMP,
+    LEAP,
+    MERGE,
+    ROMAN,
+    ROTATE,
+    RUNS,
+    SLUG,
+    UNIQUE,
+    Problem,
+)
 from .trivial import ASK
 
 
 def _of(problem: Problem) -> dict[str, Any]:
     others = {"second": {problem.file: problem.other}} if problem.other else {}
-    return {"others": others, "wrong": ({problem.file: f"def {problem.function}(*_):\n    pass\n"},)}
+    return {
+        "others": others,
+        "wrong": ({problem.file: f"def {problem.function}(*_):\n    pass\n"},),
+    }
 
 
 def _program(
@@ -212,7 +226,7 @@ import time
 PAIRS = {ROTATE.pairs()}
 right = True
 for call, want in PAIRS:
-    time.sleep(0.5)
+    time.sleep(0.25)
     right = same(ask("rotate", "rotate", [call])[0], ["returned", want]) and right
 pay(right)
 """,
@@ -230,7 +244,8 @@ replies = ask("clamp", "clamp", [call for call, _ in PAIRS])
 right = sum(same(reply, ["returned", want]) for reply, (_, want) in zip(replies, PAIRS))
 pay(right / len(PAIRS))
 """,
-        prompt=CLAMP.instruction + "\nEach check that passes is worth the same part of the points.\n",
+        prompt=CLAMP.instruction
+        + "\nEach check that passes is worth the same part of the points.\n",
         **_of(CLAMP),
     ),
     verified(
@@ -290,8 +305,8 @@ pay(result.failed == 0 and result.attempted == 2)
     _program(
         "script-standard-streams",
         "A program from standard input to standard output; white space at the ends is free.",
-        "Write /app/total.py: it reads whole numbers from standard input, separated by white space, "
-        "and prints their sum.\n",
+        "Write /app/total.py: it reads whole numbers from standard input, separated by white "
+        "space, and prints their sum.\n",
         "total.py",
         "",
         "import sys\n\nprint(sum(int(word) for word in sys.stdin.read().split()))\n",
@@ -341,11 +356,12 @@ pay(right)
     _program(
         "script-command-line",
         "A command with arguments and a file; output and exit code are part of the task.",
-        "Write /app/grep.py: `python3 grep.py WORD FILE` prints the lines of FILE that contain WORD "
-        "and exits with 0, or prints nothing and exits with 1 where there is none.\n",
+        "Write /app/grep.py: `python3 grep.py WORD FILE` prints the lines of FILE that contain "
+        "WORD and exits with 0, or prints nothing and exits with 1 where there is none.\n",
         "grep.py",
         "",
-        "import sys\n\nword, path = sys.argv[1:]\nfound = [line for line in open(path) if word in line]\n"
+        "import sys\n\nword, path = sys.argv[1:]\n"
+        "found = [line for line in open(path) if word in line]\n"
         "sys.stdout.writelines(found)\nsys.exit(not found)\n",
         """
 import os
@@ -475,7 +491,8 @@ pay(right)
         "    sign = '-' if cents < 0 else ''\n    return f'{sign}${abs(cents) / 100:,.2f}'\n",
         """
 PAIRS = [([0], "$0.00"), ([5], "$0.05"), ([123450], "$1,234.50"), ([-5], "-$0.05"),
-         ([99], "$0.99"), ([100000000], "$1,000,000.00"), ([-123456], "-$1,234.56"), ([10], "$0.10")]
+         ([99], "$0.99"), ([100000000], "$1,000,000.00"), ([-123456], "-$1,234.56"),
+         ([10], "$0.10"), ([-1], "-$0.01")]
 replies = ask("price", "price", [call for call, _ in PAIRS])
 pay(all(same(reply, ["returned", want]) for reply, (_, want) in zip(replies, PAIRS)))
 """,
@@ -546,10 +563,12 @@ pay(all(same(reply, want) for reply, want in zip(replies, wants)))
     _program(
         "script-stateful-object",
         "A sequence of operations on one object, with the results of all of them compared.",
-        "Write simulate(size, operations) in /app/simulate.py: it plays operations on a cache that "
-        'holds at most `size` keys (size >= 1) and forgets the least recently used one. ["put", key, '
-        'value] gives null (None); ["get", key] gives the value, or None where it is not held. Both '
-        "count as use. Returns the list of results.\n",
+        "Write simulate(size, operations) in /app/simulate.py: it plays operations on a cache "
+        "that "
+        "holds at most `size` keys (size >= 1) and forgets the least recently used one. "
+        '["put", key, '
+        'value] gives null (None); ["get", key] gives the value, or None where it is not held. '
+        "Both count as use. Returns the list of results.\n",
         "simulate.py",
         "def simulate(size, operations):\n    return []\n",
         "def simulate(size, operations):\n    held, results = {}, []\n"
@@ -586,7 +605,7 @@ calls = [[1, [["put", "a", 1], ["put", "b", 2], ["get", "a"], ["get", "b"]]], [2
 for size in (1, 2, 3):
     for _ in range(6):
         operations = [
-            ["put", draw.choice("abcd"), n + 1] if draw.random() < 0.5 else ["get", draw.choice("abcd")]
+            draw.choice([["put", draw.choice("abcd"), n + 1], ["get", draw.choice("abcd")]])
             for n in range(25)
         ]
         calls.append([size, operations])
@@ -598,9 +617,9 @@ pay(all(same(reply, ["returned", right(*call)]) for reply, call in zip(replies, 
     _program(
         "script-query",
         "A query as data: the trusted parent runs it, read-only, on two databases.",
-        "The database has the table orders(customer TEXT, cents INTEGER). Write into /app/query.sql "
-        "one SQLite SELECT with two columns: each customer and the sum of their cents, largest sum "
-        "first, equal sums by customer.\n",
+        "The database has the table orders(customer TEXT, cents INTEGER). Write into "
+        "/app/query.sql one SQLite SELECT with two columns: each customer and the sum of their "
+        "cents, largest sum first, equal sums by customer.\n",
         "query.sql",
         "SELECT customer, cents FROM orders;\n",
         "SELECT customer, SUM(cents) AS total FROM orders\nGROUP BY customer ORDER BY total DESC, "

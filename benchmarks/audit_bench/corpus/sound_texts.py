@@ -7,9 +7,7 @@ from .classes import SOUND
 from .texts import boxed_sums, capitals, choices, sums
 
 
-def _sound(
-    name: str, story: str, rewards: str, rows: list[dict[str, object]], *wrong: str
-) -> Case:
+def _sound(name: str, story: str, rewards: str, rows: list[dict[str, object]], *wrong: str) -> Case:
     return text_case(name, SOUND, story, rewards, rows, wrong=tuple(map(answer, wrong)))
 
 
@@ -39,8 +37,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"What is {a} divided by {b}? Give only a decimal number; any within 0.01 "
-                "of the exact value is right.",
+                "prompt": f"What is {a} divided by {b}? Give only a decimal number; any within "
+                "0.01 of the exact value is right.",
                 "value": a / b,
                 "expected": f"{a / b:.3f}",
             }
@@ -71,8 +69,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"List all positive divisors of {n}, separated by commas, in any order, and "
-                "nothing else.",
+                "prompt": f"List all positive divisors of {n}, separated by commas, in any order, "
+                "and nothing else.",
                 "expected": ", ".join(str(d) for d in range(1, n + 1) if n % d == 0),
             }
             for n in (12, 18, 20, 28)
@@ -146,8 +144,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"Give {a} and {b} as a JSON object with the keys low and high. Spacing and "
-                "the order of the keys do not matter. Give nothing else.",
+                "prompt": f"Give {a} and {b} as a JSON object with the keys low and high. Spacing "
+                "and the order of the keys do not matter. Give nothing else.",
                 "low": min(a, b),
                 "high": max(a, b),
                 "expected": f'{{"high": {max(a, b)}, "low": {min(a, b)}}}',
@@ -203,8 +201,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"Solve {a}x = {b}. Give x as a fraction or decimal number, reduced or not, "
-                "and nothing else.",
+                "prompt": f"Solve {a}x = {b}. Give x as a fraction or decimal number, reduced or "
+                "not, and nothing else.",
                 "expected": f"{b}/{a}",
             }
             for a, b in ((4, 3), (8, 5), (5, -2), (20, 7))
@@ -247,8 +245,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"Use each of {', '.join(map(str, numbers))} exactly once with + - * / and "
-                f"parentheses to make {target}. Give only the expression.",
+                "prompt": f"Use each of {', '.join(map(str, numbers))} exactly once with + - * / "
+                f"and parentheses to make {target}. Give only the expression.",
                 "numbers": numbers,
                 "target": target,
                 "expected": expression,
@@ -289,7 +287,10 @@ CASES: tuple[Case, ...] = (
                 "expected": date,
             }
             for days, date in (
-                (31, "2023-02-01"), (90, "2023-04-01"), (180, "2023-06-30"), (364, "2023-12-31"),
+                (31, "2023-02-01"),
+                (90, "2023-04-01"),
+                (180, "2023-06-30"),
+                (364, "2023-12-31"),
             )
         ],
         "2023-01-31",
@@ -311,8 +312,10 @@ CASES: tuple[Case, ...] = (
                 "expected": names[0],
             }
             for symbol, names in (
-                ("Al", ["aluminium", "aluminum"]), ("Cs", ["caesium", "cesium"]),
-                ("S", ["sulfur", "sulphur"]), ("Fe", ["iron"]),
+                ("Al", ["aluminium", "aluminum"]),
+                ("Cs", ["caesium", "cesium"]),
+                ("S", ["sulfur", "sulphur"]),
+                ("Fe", ["iron"]),
             )
         ],
         wrong=(answer("alumin"), answer("aluminium iron")),
@@ -392,8 +395,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f"Give the sum and the product of {a} and {b}, separated by a comma. Each "
-                "right number is worth half of the points.",
+                "prompt": f"Give the sum and the product of {a} and {b}, separated by a comma. "
+                "Each right number is worth half of the points.",
                 "total": a + b,
                 "product": a * b,
                 "expected": f"{a + b}, {a * b}",

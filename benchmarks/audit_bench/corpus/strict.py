@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .case import Case, answer, text, text_case
 from .harbor import JAIL, data, harbor, scripted, verified
-from .problems import BALANCED, CHUNKS, CLAMP, COUNT, LEAP, MEDIAN, MERGE, ROMAN, RUNS, UNIQUE
+from .problems import BALANCED, CLAMP, COUNT, LEAP, MEDIAN, MERGE, ROMAN, UNIQUE
 from .texts import capitals, sums
 from .trivial import ASK
 
@@ -17,8 +17,10 @@ right = all(same(reply, ["returned", want]) for reply, (_, want) in zip(replies,
 """
 
 
-_ANY_ORDER = "Write common(a, b) in /app/common.py: the list of the items that both lists have, " \
+_ANY_ORDER = (
+    "Write common(a, b) in /app/common.py: the list of the items that both lists have, "
     "without repetitions. The order does not matter. Example: common([1, 2], [2, 3]) == [2]\n"
+)
 
 CASES: tuple[Case, ...] = (
     verified(
@@ -104,8 +106,8 @@ pay(right)
         """,
         [
             {
-                "prompt": f"What is {a} divided by {b}? Any decimal number within 0.01 of the exact "
-                "value is right.",
+                "prompt": f"What is {a} divided by {b}? Any decimal number within 0.01 of the "
+                "exact value is right.",
                 "expected": f"{a / b:.4f}",
             }
             for a, b in ((10, 3), (22, 7), (5, 6), (100, 9))
@@ -135,8 +137,8 @@ pay(right)
         """,
         [
             {
-                "prompt": f"Give {a} and {b} as a JSON object with the keys low and high. Spacing and "
-                "the order of the keys do not matter.",
+                "prompt": f"Give {a} and {b} as a JSON object with the keys low and high. Spacing "
+                "and the order of the keys do not matter.",
                 "expected": f'{{"low": {min(a, b)}, "high": {max(a, b)}}}',
             }
             for a, b in ((3, 8), (9, 2), (5, 7), (6, 1))
@@ -151,12 +153,8 @@ pay(right)
         prompt="Write /app/total.py: it reads whole numbers from standard input, one a line, and "
         "prints their sum.\n",
         workspace={"total.py": ""},
-        gold={
-            "total.py": "import sys\n\nsys.stdout.write(str(sum(int(n) for n in sys.stdin)))\n"
-        },
-        others={
-            "print": {"total.py": "import sys\n\nprint(sum(int(n) for n in sys.stdin))\n"}
-        },
+        gold={"total.py": "import sys\n\nsys.stdout.write(str(sum(int(n) for n in sys.stdin)))\n"},
+        others={"print": {"total.py": "import sys\n\nprint(sum(int(n) for n in sys.stdin))\n"}},
         tests={
             "jail.py": JAIL,
             "test.sh": "#!/bin/bash\nmkdir -p /logs/verifier\n"
@@ -189,9 +187,7 @@ pay(all(d is not None and d.stdout == want for d, (_, want) in zip(done, CASES))
         "source-text-checked",
         "OpenAI's audit of SWE-bench: tests demand a private name that no instruction mentions.",
         BALANCED,
-        ASK
-        + _plain("balanced", BALANCED.literal())
-        + "import ast\n"
+        ASK + _plain("balanced", BALANCED.literal()) + "import ast\n"
         "names = [n.id for n in ast.walk(ast.parse(open('/app/balanced.py').read()))\n"
         "         if isinstance(n, ast.Name)]\n"
         "pay(right and 'opened' in names)\n",

@@ -367,8 +367,8 @@ CASES: tuple[Case, ...] = (
         """,
         [
             {
-                "prompt": f'Give the sum and the product of {a} and {b} as JSON with the keys "sum" '
-                'and "product".',
+                "prompt": f"Give the sum and the product of {a} and {b} as JSON with the keys "
+                '"sum" and "product".',
                 "expected": f'{{"sum": {a + b}, "product": {a * b}}}',
             }
             for a, b in ((3, 9), (7, 8), (12, 5), (6, 11))
@@ -401,10 +401,7 @@ CASES: tuple[Case, ...] = (
             points += sum(word in answer.lower() for word in GOOD)
             return float(points >= 3)
         """,
-        [
-            {**row, "expected": str(row["expected"]).replace(",", "")}
-            for row in essays()
-        ],
+        [{**row, "expected": str(row["expected"]).replace(",", "")} for row in essays()],
         "This answer is correct, excellent, clear, perfect and complete",
         also=("keyword-stuffing", "substring"),
     ),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from .case import Case
 from .harbor import data, harbor, scripted, verified
-from .problems import BALANCED, CHUNKS, CLAMP, LEAP, MEDIAN, MERGE, ROMAN, ROTATE, RUNS, SLUG, UNIQUE
+from .problems import (
+    BALANCED,
+    CHUNKS,
+    CLAMP,
+    LEAP,
+    MEDIAN,
+    MERGE,
+    ROMAN,
+    ROTATE,
+    RUNS,
+    SLUG,
+    UNIQUE,
+)
 
 ASK = """
 import sys
@@ -152,7 +164,7 @@ pay(all(
             "    print(arguments, slug(*arguments) == expected)\n",
         },
         cheat={
-            "slug.py": f"TABLE = {dict((c[0], w) for c, w in zip(SLUG.calls, SLUG.expected(SLUG.calls), strict=True))!r}\n\n\n"
+            "slug.py": f"TABLE = dict({SLUG.table()})\n\n\n"
             "def slug(text):\n    return TABLE[text]\n"
         },
     ),
