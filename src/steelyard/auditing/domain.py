@@ -45,7 +45,7 @@ class Domain:
         if type(value) not in self.kinds:
             return False
         if type(value) in (int, float):
-            return min(self.numbers) <= value <= max(self.numbers)
+            return bool(min(self.numbers) <= value <= max(self.numbers))
         if isinstance(value, str):
             seen = {_class_of(character) for character in value} <= self.characters
             return seen and min(self.lengths) <= len(value) <= max(self.lengths)

@@ -39,15 +39,15 @@ class Example:
         """An answer of the same make that is wrong: another option, number, or stored answer."""
         number = as_number(self.gold)
         if number is not None:
-            wrong = number * 2 + 7 if number * 2 + 7 != number else number + 1
+            wrong = number * 2 + 7 if number != -7 else 8.0
             return f"{wrong:g}" if wrong != int(wrong) else str(int(wrong))
         options = _OPTION.findall(self.prompt)
         if self.gold.strip() in options and len(set(options)) > 1:
-            return next(option for option in options if option != self.gold.strip())
+            return next(str(option) for option in options if option != self.gold.strip())
         lowered = self.gold.strip().lower()
         for pair in (("true", "false"), ("yes", "no"), ("valid", "invalid")):
             if lowered in pair:
-                return next(word for word in pair if word != lowered)
+                return pair[1 - pair.index(lowered)]
         return next((other for other in self.others if differs(other, self.gold)), None)
 
 
