@@ -201,21 +201,18 @@ def compare(grader: Grader, case: Case, agent: str, trial: Mapping[str, Any]) ->
     reward = (trial["rewards"] or {}).get("reward")
     if reward != case.expected[agent]:
         problems.append(f"Harbor gave {reward}, expected {case.expected[agent]:g}")
-    ours: dict[str, tuple[Outcome, float]] = {}
-    if (case.path / "steps").is_dir():
-        for step in trial["steps"]:
-            task = step_task(case.path, step["name"])
-            left = collected(Path(trial["folder"]) / "steps" / step["name"])
-            ours[step["name"]] = graded = grade(grader, task, left)
-            problems += differences(f"step {step['name']}", step["rewards"], graded[0])
-        problems += mean_differs(reward, [outcome for outcome, _ in ours.values()])
+    task = read_task(case.path)
+    if task.steps:
+        ours, expected = (
+            {"steps": grade_steps(grader, task, trial)},
+            {"steps": reward_by_step(trial)},
+        )
     else:
-        task = read_task(case.path)
         left = collected(Path(trial["folder"]))
         ours = {door: grade(grader, by, left) for door, by in doors(task, case.path).items()}
-        for door, (outcome, _) in ours.items():
-            expected = trial["rewards"] if door == "test.sh" else {"reward": reward}
-            problems += differences(door, expected, outcome)
+        expected = {"checks.json": {"reward": reward}, "test.sh": trial["rewards"]}
+    for door, (outcome, _) in ours.items():
+        problems += differences(door, expected[door], outcome)
     return Row(case.source, case.path.name, agent, reward, trial["seconds"], ours, problems)
 
 
@@ -225,12 +222,6 @@ def doors(task: Task, path: Path) -> dict[str, Task]:
     if isinstance(task.verifier, TestScript):
         return {"test.sh": script}
     return {"checks.json": task, "test.sh": script}
-
-
-def step_task(path: Path, step: str) -> Task:
-    files = {"list.txt": (path / "environment" / "list.txt").read_bytes()}
-    verifier = TestScript(files_below(path / "steps" / step / "tests"))
-    return Task(f"{path.name}-{step}", "as its step says", verifier, files=files)
 
 
 def collected(folder: Path) -> dict[str, bytes]:
@@ -252,6 +243,20 @@ def grade(grader: Grader, task: Task, left: Mapping[str, bytes]) -> tuple[Outcom
     return outcome, time.perf_counter() - began
 
 
+def grade_steps(grader: Grader, task: Task, trial: Mapping[str, Any]) -> tuple[Outcome, float]:
+    """Our outcome of the steps that Harbor played, and its seconds."""
+    folders = [Path(trial["folder"]) / "steps" / step["name"] for step in trial["steps"]]
+    began = time.perf_counter()
+    outcome = grader.grade_steps(task, [{**task.files, **collected(f)} for f in folders])
+    return outcome, time.perf_counter() - began
+
+
+def reward_by_step(trial: Mapping[str, Any]) -> dict[str, float]:
+    """Harbor's reward of the trial, and of each step by its name, as our checks name them."""
+    steps = {step["name"]: step["rewards"]["reward"] for step in trial["steps"] if step["rewards"]}
+    return {**steps, **(trial["rewards"] or {})}
+
+
 def differences(door: str, rewards: Mapping[str, float] | None, outcome: Outcome) -> list[str]:
     """Where our outcome is not Harbor's rewards, key by key."""
     if not isinstance(outcome, Scored):
@@ -262,12 +267,6 @@ def differences(door: str, rewards: Mapping[str, float] | None, outcome: Outcome
     if rewards is not None and len(rewards) > 1:
         ours |= {check.name: float(check.detail) for check in outcome.checks}
     return [] if ours == rewards else [f"{door}: ours is {ours}, Harbor's {rewards}"]
-
-
-def mean_differs(reward: float | None, outcomes: Sequence[Outcome]) -> list[str]:
-    ours = [outcome.reward for outcome in outcomes if isinstance(outcome, Scored)]
-    mean = statistics.fmean(ours) if ours else None
-    return [] if mean == reward else [f"mean over the steps: ours is {mean}, Harbor's {reward}"]
 
 
 # --- what is printed -----------------------------------------------------------------------------

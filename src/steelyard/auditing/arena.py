@@ -10,8 +10,8 @@ from typing import Self
 from steelyard.auditing.submission import Submission
 from steelyard.episodes import Cause, Outcome, Unscored
 from steelyard.grading import Grader, GradingSettings
-from steelyard.grading.test_script import grade_test_script
-from steelyard.sandbox import Sandbox, SandboxError, SandboxPool
+from steelyard.grading.test_script import grade_test_script, script_sandbox
+from steelyard.sandbox import SandboxError, SandboxPool
 from steelyard.tasks import Task, TestScript
 
 _COMMAND_SECONDS = 20.0
@@ -76,10 +76,9 @@ class Arena:
             self._sandboxes.give_back(sandbox)
 
     def _grade_shared(self, task: Task, verifier: TestScript, submission: Submission) -> Outcome:
+        limits = self._settings.sandbox.model_copy(update={"packages": bool(task.packages)})
         try:
-            with Sandbox(
-                self._settings.sandbox, workspace="/app", directories=("/tests", "/logs")
-            ) as sandbox:
+            with script_sandbox(limits) as sandbox:
                 sandbox.put(submission.files)
                 if submission.commands:
                     sandbox.run(
@@ -91,7 +90,8 @@ class Arena:
                     verifier,
                     submission.files,
                     task.verifier_timeout_seconds,
-                    self._settings.sandbox,
+                    limits,
+                    variables=task.environment_variables,
                     shared=sandbox,
                 )
         except (SandboxError, OSError) as error:

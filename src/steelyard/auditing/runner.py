@@ -41,8 +41,8 @@ def audit(
 ) -> Report:
     """Attacks the verifiers of tasks, each in a real sandbox against the real grader.
 
-    Raises ValueError where `only` names no probe, and where this machine has no sandbox. What goes wrong with
-    one task is its `error`, and the others go on.
+    Raises ValueError where `only` names no probe, and where this machine has no sandbox. What goes
+    wrong with one task is its `error`, and the others go on.
     """
     settings, watcher = settings or AuditSettings(), watcher or Watcher()
     chosen_probes(settings.only)
@@ -53,7 +53,10 @@ def audit(
         ThreadPoolExecutor(workers) as outer,
         ThreadPoolExecutor(workers) as inner,
     ):
-        audits = [_TargetAudit(target, arena, settings, watcher, inner) for target in targets]
+        audits = [
+            _TargetAudit(target, arena, settings, watcher, inner, explore=_within(i, settings))
+            for i, target in enumerate(targets)
+        ]
         try:
             return Report(tuple(outer.map(_TargetAudit.run, audits)))
         except BaseException:
@@ -72,12 +75,15 @@ class _TargetAudit:
         settings: AuditSettings,
         watcher: Watcher,
         pool: ThreadPoolExecutor,
+        *,
+        explore: bool,
     ) -> None:
         self._target = target
         self._arena = arena
         self._settings = settings
         self._watcher = watcher
         self._pool = pool
+        self._explore = explore
 
     def run(self) -> TaskAudit:
         """The audit's result; a failure of ours is its `error`."""
@@ -118,7 +124,7 @@ class _TargetAudit:
 
     def _static_findings(self, target: Target) -> list[Finding]:
         found: list[Finding] = []
-        if not target.grades_text:
+        if not target.grades_text and self._explore:
             found += leaks(target.task, self._settings.grading.sandbox)
         source = target.task.source
         if source is not None and (source / "task.toml").is_file():
@@ -165,6 +171,10 @@ class _TargetAudit:
 
     def _with_command(self, finding: Finding) -> Finding:
         return replace(finding, command=reproduction(self._target, finding.probe, self._settings))
+
+
+def _within(index: int, settings: AuditSettings) -> bool:
+    return settings.explored is None or index < settings.explored
 
 
 def chosen_probes(only: str) -> list[Probe]:

@@ -26,6 +26,11 @@ class AuditSettings(BaseModel):
         default=False,
         description="Grade in the agent's own sandbox, as Harbor's default mode does.",
     )
+    explored: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tasks whose sandbox is explored for leaks, the first ones; absent: all.",
+    )
     max_examples: int = Field(
         default=8, ge=1, description="Examples of a JSONL that a reward function is tried on."
     )

@@ -40,6 +40,8 @@ def read_reward_text(data: bytes) -> float:
 def read_reward_json(data: bytes) -> dict[str, float]:
     """The content of a Harbor reward.json: a flat object of numbers, "reward" among them.
 
+    Harbor lets the keys be any; where there is only one, it is the reward, whatever its name.
+
     Raises MalformedReward, also for a repeated key and for NaN, which JSON does not have.
     """
     try:
@@ -48,8 +50,12 @@ def read_reward_json(data: bytes) -> dict[str, float]:
         raise
     except (ValueError, RecursionError) as error:
         raise MalformedReward(f"reward.json is not JSON: {error}") from None
+    if isinstance(rewards, dict) and len(rewards) == 1:
+        rewards = {"reward": next(iter(rewards.values()))}
     if not isinstance(rewards, dict) or "reward" not in rewards:
-        raise MalformedReward('reward.json is not an object with the key "reward"')
+        raise MalformedReward(
+            'reward.json is not an object with the key "reward", nor with a single key'
+        )
     return {name: read_number(value, f"reward.json: {name}") for name, value in rewards.items()}
 
 

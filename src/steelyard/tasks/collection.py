@@ -24,7 +24,8 @@ def load_tasks(
     """The tasks of `spec` in a fixed order, all or those of one split.
 
     `spec` is a Harbor task directory, a folder that holds such directories at any depth, a JSONL
-    file of prompts (with `reward` and `gold` as `read_jsonl` takes them), or `humaneval`. A task whose own
+    file of prompts (with `reward` and `gold` as `read_jsonl` takes them), or `humaneval`. A task
+    whose own
     metadata names no split belongs to the split that its parent folder is named after. ValueError
     where nothing is found, where two tasks share a name, and for every malformed task.
     """
