@@ -2,6 +2,7 @@
 
     python benchmarks/audit_bench/run.py                 all cases
     python benchmarks/audit_bench/run.py text- --json    those with text- in their names, as JSON
+    python benchmarks/audit_bench/run.py json-wins --write cases    only write that case, to cases/
 
 Exit code 0: recall is at least 0.95 and there is no false alarm; 1 otherwise.
 """
@@ -62,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only cases with one of these in their names")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--write", type=Path, help="only write the cases, below this folder")
     arguments = parser.parse_args()
     chosen = [
         case
@@ -70,6 +72,10 @@ def main() -> None:
     ]
     if not chosen:
         sys.exit(f"no case has one of {arguments.words} in its name")
+    if arguments.write is not None:
+        for case in chosen:
+            print(write_case(case, arguments.write))
+        return
     with tempfile.TemporaryDirectory() as folder:
         progress = track(chosen, "auditing", console=Console(stderr=True))
         heard = {case.name: listen(case, Path(folder)) for case in progress}

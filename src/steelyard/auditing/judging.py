@@ -89,9 +89,7 @@ class Judge:
         short = outcome.reward < self._threshold
         trial = Trial(probe.name, submission.label, outcome.reward, self._threshold, short)
         failed = [f"{c.name}: {c.detail}" for c in outcome.checks if not c.passed]
-        evidence = f"it is right, and earns {outcome.reward:g}" + "".join(
-            f"; {text}" for text in failed[:2]
-        )
+        evidence = "; ".join(["it is right", *failed[:2]])
         return Judgement(trial, Strength.PROVED if short else None, probe.kind, evidence)
 
     def _unscored(self, probe: Probe, submission: Submission, outcome: Unscored) -> Judgement:

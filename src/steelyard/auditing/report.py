@@ -26,7 +26,7 @@ def markdown(report: Report) -> str:
 def tried(task: TaskAudit) -> str:
     """How many probes and submissions stand behind a verdict, in words."""
     probes = len({trial.probe for trial in task.trials})
-    return f"{probes} probes, {len(task.trials)} submissions" if probes else "quick"
+    return f"{len(task.trials)} tries of {probes} probes" if probes else "quick"
 
 
 def mutation(task: TaskAudit) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from steelyard.auditing.arena import Arena
 from steelyard.auditing.baseline import Baseline, baseline_findings, take_baseline
@@ -202,14 +204,20 @@ def tier_of(target: Target) -> Tier:
 def reproduction(target: Target, probe: str, settings: AuditSettings) -> str:
     """The command that shows a finding again."""
     verifier, source = target.task.verifier, target.task.source
-    words = ["steelyard", "audit", str(source or target.name)]
+    words = ["steelyard", "audit", _shell(source) if source else target.name]
     if isinstance(verifier, RewardFunction):
-        words += ["--reward", f"{verifier.path}:{verifier.function}"]
+        words += ["--reward", f"{_shell(verifier.path)}:{verifier.function}"]
     family = probe.partition("/")[0]
     words += ["--quick"] if family in ("baseline", "leaks", "lint") else ["--only", probe]
     if settings.shared:
         words.append("--shared")
     return " ".join(words)
+
+
+def _shell(path: Path) -> str:
+    """A path as it is typed here."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _worth_trying(submission: Submission, baseline: Baseline) -> bool:

@@ -51,6 +51,10 @@ def audit(
     max_mutants: Annotated[int, typer.Option(help="Mutants of each reference.")] = 24,
     workers: Annotated[int, typer.Option(help="Programs that are graded at once.")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    fix_git: Annotated[
+        bool,
+        typer.Option(help="First drop later history from repositories in environment/."),
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write a Markdown report here.")] = None,
 ) -> None:
     """Attack each task's verifier: can it be cheated, does it reject right work, what leaks?
@@ -69,6 +73,8 @@ def audit(
         max_mutants=max_mutants,
         grading=GradingSettings(workers=workers),
     )
+    if fix_git:
+        _prune(Path(path), quiet=as_json)
     with warnings.catch_warnings():
         if as_json:
             warnings.simplefilter("ignore")  # the lint says the same, inside the document
@@ -81,6 +87,19 @@ def audit(
     else:
         _print(result, detailed=bool(only) or len(result.tasks) == 1)
     raise typer.Exit(result.exit_code)
+
+
+def _prune(path: Path, *, quiet: bool) -> None:
+    from steelyard.auditing.fix_git import describe, find_repositories, prune_git
+
+    # Only what agents are given: a user's own repository above it is none of our business.
+    found = [place for place in find_repositories(path) if "environment" in place.parts]
+    if not found:
+        raise ValueError(f"{path}: no environment/ below it holds a git repository; drop --fix-git")
+    for directory in found:
+        pruned = prune_git(directory)
+        if not quiet:
+            print(f"{directory}: {describe(pruned)}")
 
 
 def _load(path: str, examples: Path | None, reward: str | None, gold: str | None) -> list[Task]:
@@ -121,8 +140,6 @@ def _run(tasks: list[Task], settings: AuditSettings, *, quiet: bool) -> Report:
 def _print(report: Report, *, detailed: bool) -> None:
     console = Console()
     for task in report.tasks:
-        if task.error:
-            continue
         shown = [f for f in task.findings if f.proved or detailed]
         for finding in shown:
             console.print(_panel(task, finding, full=detailed))
@@ -157,6 +174,7 @@ def _table(report: Report) -> Table:
 
 def _panel(task: TaskAudit, finding: Finding, *, full: bool) -> Panel:
     lines = Text.assemble(
+        (f"{finding.title}\n", "bold"),
         ("seen    ", "bold"), finding.evidence, "\n",
         ("use     ", "bold"), finding.use, "\n",
         ("fix     ", "bold"), finding.fix, "\n",
@@ -170,5 +188,5 @@ def _panel(task: TaskAudit, finding: Finding, *, full: bool) -> Panel:
         lexer = "diff" if finding.artifact.startswith("--- ") else "text"
         parts.append(Syntax(text, lexer, word_wrap=True, background_color="default"))
     style = {"proved": "red", "lead": "yellow"}.get(finding.strength.value, "dim")
-    title = f"{finding.strength.value} · {task.task} · {finding.title} ({finding.probe})"
+    title = f"{finding.strength.value} · {task.task} · {finding.probe}"
     return Panel(Group(*parts), title=escape(title), title_align="left", border_style=style)
