@@ -11,6 +11,8 @@ from typing import Self, assert_never
 from steelyard.episodes import Cause, Outcome, Unscored
 from steelyard.grading.check_program import grade_check_program
 from steelyard.grading.function_checks import grade_function_checks
+from steelyard.grading.program_checks import grade_program_checks
+from steelyard.grading.reference_checks import ReferenceAnswers, grade_reference_checks
 from steelyard.grading.reward_function import grade_reward_function
 from steelyard.grading.settings import GradingSettings
 from steelyard.grading.test_script import grade_test_script
@@ -18,6 +20,8 @@ from steelyard.sandbox import Sandbox, SandboxError
 from steelyard.tasks.task import (
     CheckProgram,
     FunctionChecks,
+    ProgramChecks,
+    ReferenceChecks,
     RewardFunction,
     Task,
     TestScript,
@@ -40,6 +44,7 @@ class Grader:
         for _ in range(self.settings.workers):
             self._idle.put(self._new_sandbox())
         self._closed = threading.Event()
+        self._answers = ReferenceAnswers(self.settings)
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +97,16 @@ class Grader:
         match verifier:
             case FunctionChecks():
                 return grade_function_checks(sandbox, verifier, files, self.settings, deadline)
+            case ProgramChecks():
+                return grade_program_checks(sandbox, verifier, files, self.settings, deadline)
+            case ReferenceChecks():
+                return grade_reference_checks(
+                    sandbox,
+                    verifier,
+                    files,
+                    self._answers,
+                    task.verifier_timeout_seconds,
+                )
             case CheckProgram():
                 return grade_check_program(sandbox, verifier, files, self.settings, deadline)
             case RewardFunction():

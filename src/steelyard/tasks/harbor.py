@@ -32,7 +32,10 @@ from steelyard.tasks.harbor_schema import SCHEMA_VERSION, HarborConfig, parse_co
 from steelyard.tasks.task import (
     DEFAULT_AGENT_TIMEOUT_SECONDS,
     AnswerForm,
+    ChecksFile,
     FunctionChecks,
+    ProgramChecks,
+    ReferenceChecks,
     Task,
     TestScript,
     Verifier,
@@ -143,8 +146,8 @@ def write_task(task: Task, directory: str | Path) -> None:
     """Writes a new task directory; `read_task` gives the same Task back, `source` aside.
 
     ValueError where the directory is not empty, or where the task has no Harbor form: a verifier
-    that is neither FunctionChecks nor TestScript, or a name that Harbor does not allow. For
-    FunctionChecks no `tests/test.sh` is made up, so Harbor itself needs one added.
+    that is neither a ChecksFile nor TestScript, or a name that Harbor does not allow. For
+    a ChecksFile no `tests/test.sh` is made up, so Harbor itself needs one added.
     """
     write_task_directory(TaskDirectory(task), directory)
 
@@ -214,7 +217,7 @@ def _read_verifier(files: Mapping[str, bytes], folder: str, root: Path) -> Verif
     if not inside:
         return None
     if "checks.json" in inside:
-        return parse_checks(inside["checks.json"], f"{root}/{folder}/checks.json")
+        return parse_checks(inside["checks.json"], f"{root}/{folder}/checks.json", inside)
     if "test.sh" in inside:
         return TestScript(inside)
     raise ValueError(f"{root}/{folder}: it holds neither checks.json nor test.sh; add one of them")
@@ -227,14 +230,19 @@ def _require_module(
     root: Path,
 ) -> None:
     """Without this, a misspelt module would fail every episode without a word."""
-    if not isinstance(checks, FunctionChecks) or checks.module in workspace.files:
+    if isinstance(checks, FunctionChecks | ReferenceChecks):
+        key, names = "module", [checks.module]
+    elif isinstance(checks, ProgramChecks):
+        key, names = "command", [word for word in checks.command if word.endswith((".py", ".sh"))]
+    else:
         return
-    if solution is None or checks.module in solution:
-        return  # the agent is to create it
-    raise ValueError(
-        f"{root}: the checks call {checks.module}, which is neither in the workspace nor in the "
-        "solution; correct module in checks.json"
-    )
+    for name in names:
+        if name in workspace.files or solution is None or name in solution:
+            continue  # without a solution: the agent is to create it
+        raise ValueError(
+            f"{root}: the checks call {name}, which is neither in the workspace nor in the "
+            f"solution; correct {key} in checks.json"
+        )
 
 
 def _require_script_directory(checks: Verifier | None, workspace: Workspace, root: Path) -> None:
@@ -344,7 +352,7 @@ def _unowned(content: TaskDirectory) -> dict[str, bytes]:
     if task.solution is None:
         dropped.append("solution/")
     for folder, checks in (("tests/", task.verifier), ("heldout/", task.heldout)):
-        if not isinstance(checks, FunctionChecks):
+        if not isinstance(checks, ChecksFile):
             dropped.append(folder)
     return {p: d for p, d in content.files.items() if not p.startswith(tuple(dropped))}
 
@@ -399,8 +407,9 @@ def _render_environment(content: TaskDirectory) -> dict[str, bytes]:
 
 
 def _render_verifier(verifier: Verifier, folder: str, name: str) -> dict[str, bytes]:
-    if isinstance(verifier, FunctionChecks):
-        return {f"{folder}/checks.json": dump_checks(verifier).encode()}
+    if isinstance(verifier, ChecksFile):
+        files = verifier.files if isinstance(verifier, ReferenceChecks) else {}
+        return _prefixed(f"{folder}/", {**files, "checks.json": dump_checks(verifier).encode()})
     if isinstance(verifier, TestScript):
         return _prefixed(f"{folder}/", verifier.files)
     raise ValueError(
