@@ -34,12 +34,16 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A finished episode before it is graded. `seconds` has "sampling" and "tools"."""
+    """A finished episode before it is graded. `seconds` has "sampling" and "tools".
+
+    `states` holds the files as they were before each turn.
+    """
 
     trajectory: Trajectory
     stop_reason: StopReason
     files: Mapping[str, bytes]
     seconds: Mapping[str, float]
+    states: Sequence[Mapping[str, bytes]] = ()
 
 
 async def attempt(
@@ -62,7 +66,8 @@ async def attempt(
         reason = StopReason.TIME_LIMIT
     finally:
         await asyncio.to_thread(loop.workspace.close)
-    return Attempt(loop.trajectory, reason, loop.workspace.files, loop.seconds)
+    states = loop.states[: len(loop.trajectory.turns)]  # a turn that was cut off has no tokens
+    return Attempt(loop.trajectory, reason, loop.workspace.files, loop.seconds, states)
 
 
 def answer_text(text: str, form: AnswerForm) -> str:
@@ -96,6 +101,7 @@ class _Loop:
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))
         self.seconds = {"sampling": 0.0, "tools": 0.0}
+        self.states: list[Mapping[str, bytes]] = []
 
     async def run(self) -> StopReason:
         max_turns = 1 if self._task.answer is not None else self._settings.max_turns
@@ -112,6 +118,7 @@ class _Loop:
         )
         if budget <= 0:
             return StopReason.TOKEN_LIMIT
+        self.states.append(dict(self.workspace.files))
         sample = await self._sample(segment.token_ids, budget)
         start = len(segment)
         segment.append_action(sample.token_ids, sample.logp, sample.version)
