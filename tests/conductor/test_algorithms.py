@@ -95,7 +95,7 @@ def weights_under(tmp_path_factory, tiny_model):
             ["algorithm.name=ppo", "rl.epochs=3", "learner.critic_learning_rate=1e-2"],
         ),
         ("algorithm.credit.level=turn", ["algorithm.name=ppo"]),
-        ("rl.overlong_buffer_tokens=48", ["agent.max_episode_tokens=64"]),
+        ("shaping.overlong_buffer_tokens=48", ["agent.max_episode_tokens=64"]),
         ('algorithm.credit={baseline="leave_one_out", scale="none"}', []),
         ("algorithm.aggregate=sequence_mean", []),
     ],

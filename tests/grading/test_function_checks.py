@@ -177,10 +177,11 @@ def test_a_worker_that_dies_is_replaced_and_the_program_tried_again(grader: Grad
     import os
 
     grader.grade(ADD_ONE, HONEST)
-    worker = grader._idle.get()
+    place = grader._idle.get()
+    worker = place.sandbox(packages=False)
     assert worker.pid is not None
     os.kill(worker.pid, 9)
-    grader._idle.put(worker)
+    grader._idle.put(place)
     assert grade(grader, HONEST["m.py"].decode()).reward == 1.0
 
 

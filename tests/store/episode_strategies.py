@@ -29,8 +29,11 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 REWARD = st.floats(allow_nan=False, allow_infinity=False)
 CHECKS = st.lists(st.builds(Check, TEXT, st.booleans(), TEXT), max_size=3).map(tuple)
-OUTCOME: st.SearchStrategy[Outcome] = st.builds(Scored, REWARD, CHECKS) | st.builds(
-    Unscored, st.sampled_from(Cause), TEXT
+UNSCORED = st.builds(Unscored, st.sampled_from(Cause), TEXT)
+PLAIN: st.SearchStrategy[Outcome] = st.builds(Scored, REWARD, CHECKS) | UNSCORED
+COMPONENTS = st.dictionaries(TEXT, REWARD, max_size=2)
+OUTCOME: st.SearchStrategy[Outcome] = (
+    st.builds(Scored, REWARD, CHECKS, REWARD, COMPONENTS) | UNSCORED
 )
 CALL = st.builds(ToolCall, TEXT, st.dictionaries(TEXT, JSON, max_size=2), TEXT, st.booleans())
 SPAN = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
@@ -65,8 +68,9 @@ def episodes(identifier: str = "e0") -> st.SearchStrategy[Episode]:
         ),
         outcome=OUTCOME,
         stop_reason=st.sampled_from(StopReason),
-        heldout=st.none() | OUTCOME,
+        heldout=st.none() | PLAIN,
         files=st.dictionaries(TEXT, st.binary(max_size=20), max_size=2),
         seconds=st.dictionaries(TEXT, st.floats(0, 1e6), max_size=2),
         kind=TEXT,
+        potentials=st.lists(st.floats(0, 2), max_size=3).map(tuple),
     )

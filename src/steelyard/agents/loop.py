@@ -37,7 +37,8 @@ class Policy(Protocol):
 class Attempt:
     """A finished episode before it is graded. `seconds` has "sampling" and "tools".
 
-    `workspaces` is what each step of a multi-step task left, as far as steps were submitted.
+    `workspaces` is what each step of a multi-step task left, as far as steps were submitted;
+    `states` holds the files as they were before each turn.
     """
 
     trajectory: Trajectory
@@ -45,6 +46,7 @@ class Attempt:
     files: Mapping[str, bytes]
     seconds: Mapping[str, float]
     workspaces: tuple[Mapping[str, bytes], ...] = ()
+    states: Sequence[Mapping[str, bytes]] = ()
 
 
 async def attempt(
@@ -70,8 +72,15 @@ async def attempt(
         reason = await loop.run()
     finally:
         await asyncio.to_thread(loop.workspace.close)
-    left = tuple(loop.workspaces)
-    return Attempt(loop.trajectory, reason, loop.workspace.files, loop.seconds, left)
+    states = loop.states[: len(loop.trajectory.turns)]  # a turn that was cut off has no tokens
+    return Attempt(
+        loop.trajectory,
+        reason,
+        loop.workspace.files,
+        loop.seconds,
+        tuple(loop.workspaces),
+        states,
+    )
 
 
 def answer_text(text: str, form: AnswerForm) -> str:
@@ -107,6 +116,7 @@ class _Loop:
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))
         self.seconds = {"sampling": 0.0, "tools": 0.0}
+        self.states: list[Mapping[str, bytes]] = []
 
     async def run(self) -> StopReason:
         """Every step, or the only one, each with its own limits of time and turns."""
@@ -134,6 +144,7 @@ class _Loop:
         )
         if budget <= 0:
             return StopReason.TOKEN_LIMIT
+        self.states.append(dict(self.workspace.files))
         sample = await self._sample(segment.token_ids, budget)
         start = len(segment)
         segment.append_action(sample.token_ids, sample.logp, sample.version)

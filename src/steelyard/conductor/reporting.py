@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Sequence
 
 from steelyard.conductor.collect import Collected
 from steelyard.conductor.listener import StepReport
@@ -26,7 +27,7 @@ def step_report(
     metrics = result.metrics if result is not None else None
     return StepReport(
         step=step,
-        reward_mean=sum(o.reward for o in scored) / len(scored) if scored else None,
+        reward_mean=sum(o.raw for o in scored) / len(scored) if scored else None,
         solved=sum(o.solved for o in scored),
         scored=len(scored),
         groups={v: sum(g.verdict is v for g in collected.groups) for v in GroupVerdict},
@@ -51,6 +52,28 @@ def update_metrics(result: Update | None) -> dict[str, float | None]:
         "mismatch": result.mismatch,
         "tokens_unpacked": result.metrics.raw_tokens,
     } | result.measures
+
+
+def reward_parts(collected: Collected) -> dict[str, float | None]:
+    """Means over the step's scored episodes of what shaping did, part by part; empty without it.
+
+    `reward_shaped_mean` is what training saw, `component_NAME_mean` each part of it, and
+    `potential_mean` the potential of the state before the last turn.
+    """
+    episodes = [e for g in collected.groups for e in g.episodes]
+    scored = [e.outcome for e in episodes if isinstance(e.outcome, Scored)]
+    parts: dict[str, float | None] = {}
+    if any(outcome.components for outcome in scored):
+        parts["reward_shaped_mean"] = _mean([outcome.reward for outcome in scored])
+        for name in sorted({name for outcome in scored for name in outcome.components}):
+            values = [outcome.components.get(name, 0.0) for outcome in scored]
+            parts[f"component_{name}_mean"] = _mean(values)
+    potentials = [e.potentials[-1] for e in episodes if e.potentials]
+    return parts | ({"potential_mean": _mean(potentials)} if potentials else {})
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def grading_seconds(collected: Collected) -> float:

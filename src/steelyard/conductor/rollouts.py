@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from steelyard.agents import AgentSettings, Attempt, attempt
@@ -22,20 +23,25 @@ from steelyard.episodes import (
     Trajectory,
     Unscored,
 )
-from steelyard.grading import Grader
+from steelyard.grading import Grader, ShapingSettings
+from steelyard.grading.shaping import shaped, share_passed
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxError, SandboxPool, SandboxUnavailable
 from steelyard.tasks import Task
 
+NO_SHAPING = ShapingSettings()
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One episode to run. `seed` decides every random choice of it."""
+    """One episode to run. `seed` decides every random choice of it; `train`: it is learned from,
+    so its reward is shaped."""
 
     id: str
     group: str
     task: Task
     seed: int
+    train: bool = False
 
 
 def seed_of(*parts: object) -> int:
@@ -45,9 +51,9 @@ def seed_of(*parts: object) -> int:
 
 
 def group_requests(task: Task, group: str, size: int, run_seed: int) -> list[Request]:
-    """The episodes of one group."""
+    """The episodes of one group, to be learned from."""
     return [
-        Request(f"{group}/{i}", group, task, seed_of(run_seed, group, task.name, i))
+        Request(f"{group}/{i}", group, task, seed_of(run_seed, group, task.name, i), train=True)
         for i in range(size)
     ]
 
@@ -70,6 +76,7 @@ class Rollouts:
         *,
         concurrency: int,
         lockstep: bool,
+        shaping: ShapingSettings = NO_SHAPING,
     ) -> None:
         self._engine = engine
         self._grader = grader
@@ -77,6 +84,7 @@ class Rollouts:
         self._stop_ids = stop_ids
         self._sandboxes = sandboxes
         self._settings = settings
+        self._shaping = shaping
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._grading = ThreadPoolExecutor(max_workers=4, thread_name_prefix="grading")
@@ -147,6 +155,16 @@ class Rollouts:
             heldout = await self._grade(task, finished, heldout=True)
         elif task.heldout is not None:
             heldout = Scored(0.0)
+        potentials: tuple[float, ...] = ()
+        if request.train and isinstance(outcome, Scored):
+            outcome = shaped(
+                outcome,
+                self._shaping,
+                length_tokens=max(map(len, finished.trajectory.segments)),
+                longest=self._settings.max_episode_tokens,
+            )
+            if self._shaping.potential and task.answer is None:
+                outcome, potentials = await self._potentials(task, outcome, finished.states)
         return Episode(
             id=request.id,
             task=task.name,
@@ -158,7 +176,25 @@ class Rollouts:
             files=finished.files,
             seconds={**finished.seconds, "grading": time.monotonic() - began},
             kind=task.kind,
+            potentials=potentials,
         )
+
+    async def _potentials(
+        self, task: Task, outcome: Scored, states: Sequence[Mapping[str, bytes]]
+    ) -> tuple[Outcome, tuple[float, ...]]:
+        """The potential of each state. One that cannot be graded makes the episode Unscored:
+        without it the rewards of its turns are not known."""
+        known: dict[frozenset[tuple[str, bytes]], float] = {}
+        potentials = []
+        for state in states:
+            key = frozenset(state.items())
+            if key not in known:
+                graded = await self._in_thread(partial(self._grader.grade, task, state))
+                if isinstance(graded, Unscored):
+                    return graded, ()
+                known[key] = self._shaping.potential * share_passed(graded)
+            potentials.append(known[key])
+        return outcome, tuple(potentials)
 
     async def _grade(self, task: Task, finished: Attempt, *, heldout: bool) -> Outcome:
         if task.steps and not heldout:

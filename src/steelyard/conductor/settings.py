@@ -14,9 +14,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from steelyard.agents import AgentSettings
 from steelyard.conductor.algorithm_section import AlgorithmSection, hint
 from steelyard.engines import EngineSettings
+from steelyard.grading import ShapingSettings
 from steelyard.learner import LearnerSettings
 from steelyard.models import EMBEDDED
-from steelyard.objective import Algorithm, GroupComparison
+from steelyard.objective import GAE, Algorithm, GroupComparison, shaping_warning
 from steelyard.sandbox import SandboxSettings
 
 
@@ -103,11 +104,6 @@ class RLSection(_Section):
     )
     epochs: PositiveInt = Field(1, description="passes over a batch")
     minibatches: PositiveInt = Field(1, description="optimiser steps a pass, on whole groups each")
-    overlong_buffer_tokens: PositiveInt | None = Field(
-        None,
-        description="the reward falls by up to 1 over the last so many tokens before "
-        "agent.max_episode_tokens (DAPO)",
-    )
     staleness: Literal[0] = Field(0, description="policy versions a sample may lag; 0 is on-policy")
 
     @property
@@ -165,6 +161,7 @@ class RunSettings(BaseSettings):
     tasks: TasksSection
     warm_start: WarmStartSection | None = None
     rl: RLSection = RLSection()
+    shaping: ShapingSettings = ShapingSettings()
     algorithm: AlgorithmSection = AlgorithmSection()
     reference: ReferenceSection = ReferenceSection()
     teacher: TeacherSection | None = None
@@ -253,12 +250,14 @@ def _require_trainable(settings: RunSettings) -> None:
         staleness=settings.rl.staleness,
         updates_per_batch=settings.rl.epochs * settings.rl.minibatches,
     )
-    buffer = settings.rl.overlong_buffer_tokens
+    buffer = settings.shaping.overlong_buffer_tokens
     if buffer is not None and buffer > settings.agent.max_episode_tokens:
         raise ValueError(
-            f"rl.overlong_buffer_tokens: {buffer} exceeds agent.max_episode_tokens = "
+            f"shaping.overlong_buffer_tokens: {buffer} exceeds agent.max_episode_tokens = "
             f"{settings.agent.max_episode_tokens}; lower it"
         )
+    if settings.shaping.potential and (problem := _potential_problem(row)):
+        raise ValueError(f"shaping.potential: {problem}")
     if settings.engine.temperature <= 0:
         raise ValueError(
             "engine.temperature: 0 is greedy, so all episodes of a group are the same; use 1.0"
@@ -273,6 +272,19 @@ def _require_trainable(settings: RunSettings) -> None:
             f"rl.max_groups_per_step: {settings.rl.max_groups_per_step} is less than "
             f"rl.groups_per_step = {settings.rl.groups_per_step}; raise it"
         )
+
+
+def _potential_problem(row: Algorithm) -> str:
+    """Why this row cannot use rewards between turns, else empty."""
+    rule = row.credit
+    if isinstance(rule, GAE) and rule.level == "token" and rule.gamma < 1.0:
+        return "it discounts by turns and credit.gamma by tokens; use gamma = 1 or level = 'turn'"
+    if isinstance(rule, GAE) and rule.bootstrap_truncated:
+        return (
+            "the potential where an episode was cut is not known; switch credit.bootstrap_truncated"
+            " off"
+        )
+    return shaping_warning(rule, getattr(rule, "gamma", 1.0))
 
 
 def as_table(settings: RunSettings) -> dict[str, Any]:

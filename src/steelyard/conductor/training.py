@@ -22,7 +22,12 @@ from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, re
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.listener import Listener
-from steelyard.conductor.reporting import grading_seconds, step_report, update_metrics
+from steelyard.conductor.reporting import (
+    grading_seconds,
+    reward_parts,
+    step_report,
+    update_metrics,
+)
 from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.update import Plan, Update, update
@@ -214,6 +219,7 @@ class _Run:
                 agent=self._settings.agent,
                 engine=self._settings.engine,
                 sandbox=self._settings.sandbox,
+                shaping=self._settings.shaping,
             )
             for note in (self._model.note, self._learner.note):
                 if note:
@@ -388,7 +394,7 @@ class _Run:
             sampled=sampled,
             sampling_rate=sampled / busy if busy else None,
         )
-        extra = update_metrics(result) | {"seconds_engine": busy}
+        extra = update_metrics(result) | reward_parts(collected) | {"seconds_engine": busy}
         self._store.add_metrics(
             step, "rl", report.metrics() | extra, version=self._learner.steps_taken
         )
@@ -402,8 +408,6 @@ class _Run:
             temperature=self._settings.engine.temperature,
             epochs=rl.epochs,
             minibatches=rl.minibatches,
-            overlong_buffer=rl.overlong_buffer_tokens,
-            longest=self._settings.agent.max_episode_tokens,
             seed=f"{self._settings.run.seed} {step}",
         )
         agreement = None if self._agreement_is_checked else self._settings.agreement

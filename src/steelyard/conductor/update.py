@@ -20,6 +20,7 @@ from steelyard.objective import (
     Credit,
     Fixed,
     Rewards,
+    Runs,
     Versions,
     correction_weight,
     covariance_choice,
@@ -27,7 +28,7 @@ from steelyard.objective import (
     explained_variance,
     kl_value,
     log_ratio,
-    overlong_penalty,
+    potential_reward,
     token_coefficients,
     token_loss,
     vocabulary_loss,
@@ -37,15 +38,12 @@ from steelyard.objective import (
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a batch is learned from: `epochs` passes in `minibatches` parts of whole groups, one
-    optimiser step each. `longest` and `overlong_buffer` (tokens) shape the reward if set; `seed`
-    orders the parts."""
+    optimiser step each. `seed` orders the parts."""
 
     learning_rate: float
     temperature: float
     epochs: int = 1
     minibatches: int = 1
-    overlong_buffer: int | None = None
-    longest: int = 1
     seed: str = ""
 
     @property
@@ -152,13 +150,12 @@ def _credit(
     if algorithm.credit is None:
         return Credit(torch.zeros(len(batch)), torch.arange(len(batch)))
     reward_E = torch.tensor([_reward(episode) for episode in episodes])
-    if plan.overlong_buffer is not None:
-        # The limit bounds a context, so the longest segment is what approaches it.
-        longest_E = torch.tensor([max(map(len, e.trajectory.segments)) for e in episodes])
-        reward_E += overlong_penalty(longest_E, longest=plan.longest, buffer=plan.overlong_buffer)
     # The outcome is known after an episode's last turn.
     last_E = torch.bincount(batch.episode_K, minlength=batch.n_episodes).cumsum(0) - 1
     reward_K = torch.zeros(len(batch.episode_K)).index_add_(0, last_E, reward_E)
+    if any(episode.potentials for episode in episodes):
+        gamma = getattr(algorithm.credit, "gamma", 1.0)
+        reward_K += potential_reward(_potentials(batch, episodes), Runs.of(batch.episode_K), gamma)
     reward_T = None
     if algorithm.kl is not None and algorithm.kl.estimator == "k1_reward":
         assert scores is not None
@@ -176,6 +173,14 @@ def _credit(
         logp_T=scores and scores.logp_T,
         teacher_logp_T=scores and scores.teacher_logp_T,
     )
+
+
+def _potentials(batch: Batch, episodes: Sequence[Episode]) -> Tensor:
+    """Φ before each turn; 0 in episodes without, which is Φ after the last turn too."""
+    n_E = torch.bincount(batch.episode_K, minlength=batch.n_episodes).tolist()
+    potentials = [e.potentials or (0.0,) * n for e, n in zip(episodes, n_E, strict=True)]
+    assert [len(p) for p in potentials] == n_E, "a potential for every turn"
+    return torch.tensor([value for p in potentials for value in p])
 
 
 def _reward(episode: Episode) -> float:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard.agents import AgentSettings
-from steelyard.conductor.rollouts import Rollouts
+from steelyard.conductor.rollouts import NO_SHAPING, Rollouts
 from steelyard.engines import EngineSettings, TorchEngine
-from steelyard.grading import Grader
+from steelyard.grading import Grader, ShapingSettings
 from steelyard.models import ChatRenderer, LoadedModel
 from steelyard.sandbox import SandboxPool, SandboxSettings
 from steelyard.tasks import Task, load_tasks
@@ -24,6 +24,7 @@ class Workshop:
         agent: AgentSettings,
         engine: EngineSettings,
         sandbox: SandboxSettings,
+        shaping: ShapingSettings = NO_SHAPING,
     ) -> None:
         self.model = model
         self.renderer = ChatRenderer(model.tokenizer)
@@ -39,6 +40,7 @@ class Workshop:
             agent,
             concurrency=engine.max_rows,
             lockstep=engine.deterministic,
+            shaping=shaping,
         )
 
     def encode(self, text: str) -> list[int]:

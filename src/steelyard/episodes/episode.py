@@ -38,8 +38,9 @@ class Episode:
 
     `heldout` grades the same final workspace with behaviour that the verifier does not try. It
     feeds monitoring and evaluation, never a reward, a baseline or a loss. It is None where the
-    task has no held-out checks. `seconds` holds wall time per phase ("sampling", "tools",
-    "grading").
+    task has no held-out checks. `potentials` holds the potential of the state before each turn,
+    for potential-based shaping; empty without. `seconds` holds wall time per phase
+    ("sampling", "tools", "grading").
     """
 
     id: str
@@ -52,6 +53,7 @@ class Episode:
     files: Mapping[str, bytes] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     kind: str = ""
+    potentials: tuple[float, ...] = ()
 
     @property
     def solved(self) -> bool:
@@ -71,7 +73,7 @@ class Episode:
 
 
 class GroupVerdict(StrEnum):
-    """What a group can teach: only a mixed group carries a gradient."""
+    """What a group can teach: only a group of mixed raw outcomes carries a gradient."""
 
     MIXED = "mixed"
     ALL_PASS = "all_pass"
@@ -95,9 +97,10 @@ class Group:
 
     @property
     def verdict(self) -> GroupVerdict:
-        rewards = self.rewards
-        if len(rewards) < 2:
+        """Judged by the raw outcomes: lengths and shares of checks always differ a little."""
+        raw = [e.outcome.raw for e in self.episodes if isinstance(e.outcome, Scored)]
+        if len(raw) < 2:
             return GroupVerdict.UNSCORED
-        if min(rewards) < max(rewards):
+        if min(raw) < max(raw):
             return GroupVerdict.MIXED
-        return GroupVerdict.ALL_PASS if min(rewards) >= 1.0 else GroupVerdict.ALL_FAIL
+        return GroupVerdict.ALL_PASS if min(raw) >= 1.0 else GroupVerdict.ALL_FAIL

@@ -8,7 +8,8 @@ the group, its baseline and the loss, and are counted under their cause.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -41,21 +42,26 @@ class Check:
 class Scored:
     """A reward that the verifier vouches for, and every named check behind it.
 
-    `reward` is what training sees; `checks` is empty where an episode was decided without
-    running any (never submitted, truncated).
+    `reward` is what training sees, `raw` what the verifier said: the same unless the reward was
+    shaped, and then `components` holds its parts by name. `checks` is empty where an episode was
+    decided without running any (never submitted, truncated).
     """
 
     reward: float
     checks: tuple[Check, ...] = ()
+    raw: float = math.nan
+    components: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if math.isnan(self.raw):
+            object.__setattr__(self, "raw", self.reward)
         if not math.isfinite(self.reward):
             raise ValueError(f"a reward must be finite, got {self.reward!r}")
 
     @property
     def solved(self) -> bool:
         """Whether the raw outcome counts as a success: full reward."""
-        return self.reward >= 1.0
+        return self.raw >= 1.0
 
 
 @dataclass(frozen=True, slots=True)

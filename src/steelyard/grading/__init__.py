@@ -2,5 +2,6 @@
 
 from steelyard.grading.grader import Grader
 from steelyard.grading.settings import GradingSettings
+from steelyard.grading.shaping import ShapingSettings
 
-__all__ = ["Grader", "GradingSettings"]
+__all__ = ["Grader", "GradingSettings", "ShapingSettings"]

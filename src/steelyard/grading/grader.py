@@ -12,14 +12,18 @@ from steelyard.episodes import Cause, Outcome, Unscored
 from steelyard.grading.check_program import grade_check_program
 from steelyard.grading.function_checks import grade_function_checks
 from steelyard.grading.handing_over import hand_over
+from steelyard.grading.program_checks import grade_program_checks
+from steelyard.grading.reference_checks import ReferenceAnswers, grade_reference_checks
 from steelyard.grading.reward_function import grade_reward_function
 from steelyard.grading.settings import GradingSettings
 from steelyard.grading.steps import as_task, grade_in_turn
 from steelyard.grading.test_script import grade_test_script
-from steelyard.sandbox import Sandbox, SandboxError
+from steelyard.sandbox import Sandbox, SandboxError, SandboxSettings, packages_can_be_shown
 from steelyard.tasks.task import (
     CheckProgram,
     FunctionChecks,
+    ProgramChecks,
+    ReferenceChecks,
     RewardFunction,
     Task,
     TaskStep,
@@ -39,10 +43,11 @@ class Grader:
 
     def __init__(self, settings: GradingSettings | None = None) -> None:
         self.settings = settings or GradingSettings()
-        self._idle: queue.SimpleQueue[Sandbox] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[_Place] = queue.SimpleQueue()
         for _ in range(self.settings.workers):
-            self._idle.put(self._new_sandbox())
+            self._idle.put(_Place(self.settings.sandbox))
         self._closed = threading.Event()
+        self._answers = ReferenceAnswers(self.settings)
 
     def __enter__(self) -> Self:
         return self
@@ -75,13 +80,13 @@ class Grader:
         return grade_in_turn(task, workspaces, grade)
 
     def _grade(self, verifier: Verifier, task: Task, files: Mapping[str, bytes]) -> Outcome:
-        sandbox = self._idle.get()
+        place = self._idle.get()
+        packages = bool(task.packages) or _wants_packages(verifier)
         try:
             for attempt in range(2):
                 if self._closed.is_set():
                     raise RuntimeError("the grader is closed")
-                if sandbox.closed:
-                    sandbox = self._new_sandbox()
+                sandbox = place.sandbox(packages=packages)
                 try:
                     return self._grade_in(sandbox, verifier, task, files)
                 except OSError as error:  # its files do not fit, no helper process could be started
@@ -92,18 +97,15 @@ class Grader:
                         return Unscored(Cause.SANDBOX_FAILURE, str(error))
             raise AssertionError("unreachable")
         finally:
-            self._idle.put(sandbox)
+            self._idle.put(place)
 
     def close(self) -> None:
         """Ends every sandbox, once the programs in them are graded."""
         self._closed.set()
-        sandboxes = [self._idle.get() for _ in range(self.settings.workers)]
-        for sandbox in sandboxes:
-            sandbox.close()
-            self._idle.put(sandbox)
-
-    def _new_sandbox(self) -> Sandbox:
-        return Sandbox(self.settings.sandbox)
+        places = [self._idle.get() for _ in range(self.settings.workers)]
+        for place in places:
+            place.close()
+            self._idle.put(place)
 
     def _grade_in(
         self, sandbox: Sandbox, verifier: Verifier, task: Task, files: Mapping[str, bytes]
@@ -115,6 +117,16 @@ class Grader:
         match verifier:
             case FunctionChecks():
                 return grade_function_checks(sandbox, verifier, files, self.settings, deadline)
+            case ProgramChecks():
+                return grade_program_checks(sandbox, verifier, files, self.settings, deadline)
+            case ReferenceChecks():
+                return grade_reference_checks(
+                    sandbox,
+                    verifier,
+                    files,
+                    self._answers,
+                    task.verifier_timeout_seconds,
+                )
             case CheckProgram():
                 return grade_check_program(sandbox, verifier, files, self.settings, deadline)
             case RewardFunction():
@@ -123,3 +135,31 @@ class Grader:
                 seconds = task.verifier_timeout_seconds
                 return grade_test_script(verifier, files, seconds, limits, variables=variables)
         assert_never(verifier)
+
+
+def _wants_packages(verifier: Verifier) -> bool:
+    """A user's reward function may import what the user has installed, as far as it can be shown."""
+    return isinstance(verifier, RewardFunction) and packages_can_be_shown()
+
+
+class _Place:
+    """Where one program is graded at a time: a sandbox, and one that shows packages.
+
+    Each starts when it is first used.
+    """
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._settings = settings
+        self._sandboxes: dict[bool, Sandbox] = {}
+
+    def sandbox(self, *, packages: bool) -> Sandbox:
+        """The sandbox, or a new one where it has been closed."""
+        known = self._sandboxes.get(packages)
+        if known is None or known.closed:
+            settings = self._settings.model_copy(update={"packages": packages})
+            known = self._sandboxes[packages] = Sandbox(settings)
+        return known
+
+    def close(self) -> None:
+        for sandbox in self._sandboxes.values():
+            sandbox.close()

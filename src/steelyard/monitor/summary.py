@@ -109,6 +109,8 @@ def _steps(reader: RunReader) -> list[Json]:
                 "step": step,
                 "version": metrics[step].version if step in metrics else None,
                 "reward_mean": mean,
+                "reward_shaped_mean": values.get("reward_shaped_mean"),
+                "components": _components(values),
                 "solved": tally.solved if tally else 0,
                 "scored": tally.n if tally else 0,
                 "groups": verdicts.get(step, none),
@@ -123,6 +125,15 @@ def _steps(reader: RunReader) -> list[Json]:
             }
         )
     return steps
+
+
+def _components(values: Mapping[str, float]) -> dict[str, float]:
+    """The parts of a shaped reward by name."""
+    return {
+        name.removeprefix("component_").removesuffix("_mean"): value
+        for name, value in values.items()
+        if name.startswith("component_")
+    }
 
 
 def _seconds(record: StepRecord) -> dict[str, float]:

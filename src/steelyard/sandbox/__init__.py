@@ -2,6 +2,7 @@
 
 from steelyard.sandbox.calling import Caller, Reply, ReplyKind
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
+from steelyard.sandbox.packages import packages_can_be_shown
 from steelyard.sandbox.pool import SandboxPool
 from steelyard.sandbox.sandbox import Completed, Program, Sandbox, check_available
 from steelyard.sandbox.settings import SandboxSettings
@@ -18,4 +19,5 @@ __all__ = [
     "SandboxSettings",
     "SandboxUnavailable",
     "check_available",
+    "packages_can_be_shown",
 ]

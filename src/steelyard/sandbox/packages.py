@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxUnavailable
-from steelyard.sandbox.interpreter import SandboxPython, readable_by_others
+from steelyard.sandbox.interpreter import SandboxPython, find_python, readable_by_others
 
 _ABI = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
 _LAUNCHER = "/run/bin/.launch"
@@ -104,3 +104,13 @@ def _console_scripts(directories: tuple[str, ...]) -> dict[str, str]:
         if entry.group == "console_scripts" and "/" not in entry.name
         if not entry.name.startswith(("python", "."))
     }
+
+
+@functools.cache
+def packages_can_be_shown() -> bool:
+    """Whether a sandbox here can import the running environment's packages."""
+    try:
+        find_packages(find_python())
+    except SandboxUnavailable:
+        return False
+    return True

@@ -9,14 +9,14 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
 
-from steelyard.episodes import Check, Episode, GroupVerdict, StopReason, Trajectory
+from steelyard.episodes import Check, Episode, GroupVerdict, Scored, StopReason, Trajectory
 from steelyard.store import encoding
 from steelyard.store.errors import RunNotFound
 from steelyard.store.layout import RunDirectory
@@ -58,7 +58,8 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One training group. `distinct_files` counts the different final workspaces in it."""
+    """One training group; `rewards` are raw, as its verdict. `distinct_files` counts the
+    different final workspaces in it."""
 
     id: str
     step: int
@@ -73,7 +74,11 @@ class GroupRecord:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
-    """An episode's row, without its tokens, turns and files. `solved` is None if unknown."""
+    """An episode's row, without its tokens, turns and files. `solved` is None if unknown.
+
+    `reward` is what training saw, `raw` what the verifier said; `components` are the parts of a
+    shaped reward, `potentials` those before each turn.
+    """
 
     id: str
     group: str
@@ -87,6 +92,9 @@ class EpisodeRecord:
     seed: int | None
     stop_reason: str
     reward: float | None
+    raw: float | None
+    components: dict[str, float]
+    potentials: tuple[float, ...]
     cause: str | None
     cause_detail: str | None
     heldout_reward: float | None
@@ -111,7 +119,8 @@ class Event:
 
 _EPISODE_COLUMNS = (
     "e.id, e.group_id, e.task, e.kind, e.split, e.purpose, e.step, v.name, e.sample, e.seed,"
-    " e.stop_reason, e.reward, e.cause, e.cause_detail, e.heldout_reward, e.heldout_cause,"
+    " e.stop_reason, e.reward, e.raw, e.components, e.potentials, e.cause, e.cause_detail,"
+    " e.heldout_reward, e.heldout_cause,"
     " e.solved, e.n_turns, e.n_action_tokens, e.n_tokens, e.seconds"
 )
 _EPISODES = "episodes e LEFT JOIN evaluations v ON v.key = e.evaluation_key"
@@ -257,13 +266,13 @@ class RunReader:
         return counts
 
     def training_rewards(self) -> dict[int, tuple[float | None, Tally]]:
-        """Step → mean reward of its scored training episodes, and the tally of solved ones.
+        """Step → mean raw reward of its scored training episodes, and the tally of solved ones.
 
         Every sampled episode counts, those of unused groups too: the mean says how good the
         policy is, not what dynamic sampling kept.
         """
         rows = self._rows(
-            f"SELECT e.step, avg(e.reward), {_TALLY} FROM episodes e"
+            f"SELECT e.step, avg(e.raw), {_TALLY} FROM episodes e"
             " WHERE e.purpose = 'train' GROUP BY e.step ORDER BY e.step"
         )
         return {step: (mean, Tally(*counts)) for step, mean, *counts in rows}
@@ -274,7 +283,7 @@ class RunReader:
         """Training groups in the order in which they were recorded."""
         rows = self._rows(
             "SELECT g.id, g.step, g.task, g.kind, g.split, g.verdict, g.used,"
-            " json_group_array(e.reward), count(DISTINCT e.files)"
+            " json_group_array(e.raw), count(DISTINCT e.files)"
             " FROM groups g LEFT JOIN episodes e ON e.group_key = g.key"
             " WHERE (? IS NULL OR g.step = ?) AND (? IS NULL OR g.task = ?)"
             " AND (? IS NULL OR g.kind = ?) GROUP BY g.key ORDER BY g.key",
@@ -328,19 +337,23 @@ class RunReader:
         Raises: KeyError for an unknown id.
         """
         rows = self._rows(
-            "SELECT key, task, group_id, kind, stop_reason, seconds, files, reward, cause,"
-            " cause_detail, heldout_reward, heldout_cause, heldout_cause_detail"
+            "SELECT key, task, group_id, kind, stop_reason, seconds, files, raw, components,"
+            " potentials, reward, cause, cause_detail, heldout_reward, heldout_cause,"
+            " heldout_cause_detail"
             " FROM episodes WHERE id = ?",
             (episode_id,),
         )
         if not rows:
             raise KeyError(episode_id)
-        key, task, group, kind, stop_reason, seconds, files, *outcomes = rows[0]
+        key, task, group, kind, stop_reason, seconds, files, *rest = rows[0]
+        raw, components, potentials, *outcomes = rest
         reward, cause, detail, heldout_reward, heldout_cause, heldout_detail = outcomes
         outcome = encoding.outcome_from_columns(
             reward, cause, detail, self._checks(key, "training")
         )
         assert outcome is not None  # a CHECK of the schema
+        if isinstance(outcome, Scored):
+            outcome = replace(outcome, raw=raw, components=json.loads(components))
         return Episode(
             id=episode_id,
             task=task,
@@ -354,6 +367,7 @@ class RunReader:
             files=encoding.files_from_blob(files),
             seconds=json.loads(seconds),
             kind=kind,
+            potentials=tuple(json.loads(potentials)),
         )
 
     def token_fields(self, episode_id: str, segment: int) -> dict[str, NDArray[Any]]:
@@ -419,8 +433,9 @@ class RunReader:
 def _episode_record(row: Sequence[Any]) -> EpisodeRecord:
     fields = list(row)
     fields[9] = None if row[9] is None else int(row[9])
-    fields[16] = None if row[16] is None else bool(row[16])
-    fields[20] = json.loads(row[20])
+    fields[13], fields[14] = json.loads(row[13]), tuple(json.loads(row[14]))
+    fields[19] = None if row[19] is None else bool(row[19])
+    fields[23] = json.loads(row[23])
     return EpisodeRecord(*fields)
 
 

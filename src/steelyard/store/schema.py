@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard.store.errors import UnknownSchema
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 STATEMENTS = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -75,6 +75,9 @@ STATEMENTS = (
         seed TEXT,
         stop_reason TEXT NOT NULL,
         reward REAL,
+        raw REAL,
+        components TEXT NOT NULL,
+        potentials TEXT NOT NULL,
         cause TEXT,
         cause_detail TEXT,
         heldout_reward REAL,
@@ -87,6 +90,7 @@ STATEMENTS = (
         seconds TEXT NOT NULL,
         files BLOB NOT NULL,
         CHECK ((reward IS NULL) != (cause IS NULL)),
+        CHECK ((reward IS NULL) = (raw IS NULL)),
         CHECK ((purpose = 'train') = (group_key IS NOT NULL)),
         CHECK ((purpose = 'eval') = (evaluation_key IS NOT NULL))
     )

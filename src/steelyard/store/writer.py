@@ -384,6 +384,7 @@ def _insert_episode(
     seed: int | None,
 ) -> None:
     reward, cause, cause_detail = encoding.outcome_to_columns(episode.outcome)
+    scored = episode.outcome if isinstance(episode.outcome, Scored) else None
     heldout_reward, heldout_cause, heldout_detail = encoding.outcome_to_columns(episode.heldout)
     columns: dict[str, Any] = {
         **origin,
@@ -397,6 +398,9 @@ def _insert_episode(
         "seed": None if seed is None else str(seed),  # may exceed SQLite's 64-bit integers
         "stop_reason": episode.stop_reason.value,
         "reward": reward,
+        "raw": scored.raw if scored else None,
+        "components": json.dumps(dict(scored.components) if scored else {}),
+        "potentials": json.dumps(episode.potentials),
         "cause": cause,
         "cause_detail": cause_detail,
         "heldout_reward": heldout_reward,

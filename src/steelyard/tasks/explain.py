@@ -49,6 +49,8 @@ def _locate(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, st
             info = current.model_fields[part]
             description = info.description or description
             current = next(_models_in(info.annotation), None)
+        elif part.startswith("literal["):
+            continue
         elif current is not None and part in _member_names(current):
             continue  # the tag of a union member, not a field
         elif current is None and part in ("str", "int", "float"):

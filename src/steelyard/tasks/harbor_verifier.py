@@ -10,7 +10,13 @@ from steelyard.tasks.dockerfile import WORKING_DIRECTORY, Workspace
 from steelyard.tasks.handover import Artifact, CollectHook, Handover
 from steelyard.tasks.harbor_schema import Artifact as ArtifactTable
 from steelyard.tasks.harbor_schema import HarborConfig, Step, VerifierSettings
-from steelyard.tasks.task import FunctionChecks, TestScript, Verifier
+from steelyard.tasks.task import (
+    FunctionChecks,
+    ProgramChecks,
+    ReferenceChecks,
+    TestScript,
+    Verifier,
+)
 
 
 def below(files: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
@@ -35,7 +41,7 @@ def read_verifier(
     if not inside:
         return None
     if "checks.json" in own or ("checks.json" in inside and "test.sh" not in own):
-        return parse_checks(inside["checks.json"], f"{root}/{folder}/checks.json")
+        return parse_checks(inside["checks.json"], f"{root}/{folder}/checks.json", inside)
     if "test.sh" in inside:
         return TestScript(inside, variables)
     raise ValueError(f"{root}/{folder}: it holds neither checks.json nor test.sh; add one of them")
@@ -48,14 +54,19 @@ def require_module(
     root: Path,
 ) -> None:
     """Without this, a misspelt module would fail every episode without a word."""
-    if not isinstance(checks, FunctionChecks) or checks.module in workspace:
+    if isinstance(checks, FunctionChecks | ReferenceChecks):
+        key, names = "module", [checks.module]
+    elif isinstance(checks, ProgramChecks):
+        key, names = "command", [word for word in checks.command if word.endswith((".py", ".sh"))]
+    else:
         return
-    if solution is None or checks.module in solution:
-        return  # the agent is to create it
-    raise ValueError(
-        f"{root}: the checks call {checks.module}, which is neither in the workspace nor in the "
-        "solution; correct module in checks.json"
-    )
+    for name in names:
+        if name in workspace or solution is None or name in solution:
+            continue  # without a solution: the agent is to create it
+        raise ValueError(
+            f"{root}: the checks call {name}, which is neither in the workspace nor in the "
+            f"solution; correct {key} in checks.json"
+        )
 
 
 def require_script_directory(checks: Verifier | None, workspace: Workspace, root: Path) -> None:

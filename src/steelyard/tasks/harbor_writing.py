@@ -17,7 +17,14 @@ from steelyard.tasks.harbor import Answer, TaskDirectory, agent_timeout_seconds
 from steelyard.tasks.harbor_schema import SCHEMA_VERSION, HarborConfig
 from steelyard.tasks.harbor_steps import read_steps
 from steelyard.tasks.harbor_verifier import below, handover_of, variables_of
-from steelyard.tasks.task import FunctionChecks, Task, TaskStep, TestScript, Verifier
+from steelyard.tasks.task import (
+    ChecksFile,
+    ReferenceChecks,
+    Task,
+    TaskStep,
+    TestScript,
+    Verifier,
+)
 
 _ORGANISATION = "local"
 """The organisation of a task that never had one; Harbor asks for `organisation/task`."""
@@ -30,8 +37,8 @@ def write_task(task: Task, directory: str | Path) -> None:
     """Writes a new task directory; `read_task` gives the same Task back, `source` aside.
 
     ValueError where the directory is not empty, or where the task has no Harbor form: a verifier
-    that is neither FunctionChecks nor TestScript, or a name that Harbor does not allow. For
-    FunctionChecks no `tests/test.sh` is made up, so Harbor itself needs one added.
+    that is neither a ChecksFile nor TestScript, or a name that Harbor does not allow. For
+    a ChecksFile no `tests/test.sh` is made up, so Harbor itself needs one added.
     """
     write_task_directory(TaskDirectory(task), directory)
 
@@ -83,11 +90,11 @@ def _unowned(content: TaskDirectory) -> dict[str, bytes]:
         dropped.append("solution/")
     if not _steps_are_kept(content):
         dropped.append("steps/")
-        if task.steps or not isinstance(task.verifier, FunctionChecks):
+        if task.steps or not isinstance(task.verifier, ChecksFile):
             dropped.append("tests/")
         if task.steps:
             dropped.append("instruction.md")
-    if not isinstance(task.heldout, FunctionChecks):
+    if not isinstance(task.heldout, ChecksFile):
         dropped.append("heldout/")
     return {p: d for p, d in content.files.items() if not p.startswith(tuple(dropped))}
 
@@ -233,8 +240,9 @@ def _render_environment(content: TaskDirectory) -> dict[str, bytes]:
 
 
 def _render_verifier(verifier: Verifier, folder: str, name: str) -> dict[str, bytes]:
-    if isinstance(verifier, FunctionChecks):
-        return {f"{folder}/checks.json": dump_checks(verifier).encode()}
+    if isinstance(verifier, ChecksFile):
+        files = verifier.files if isinstance(verifier, ReferenceChecks) else {}
+        return _prefixed(f"{folder}/", {**files, "checks.json": dump_checks(verifier).encode()})
     if isinstance(verifier, TestScript):
         return _prefixed(f"{folder}/", verifier.files)
     raise ValueError(

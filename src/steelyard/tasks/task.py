@@ -38,6 +38,57 @@ class FunctionChecks:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceChecks:
+    """Checks on one Python function by a reference implementation and a generator of inputs.
+
+    `files` holds both, and what they import: the file `inputs` defines `inputs(seed)`, which gives
+    a list of argument lists, and the file `reference` defines `function`. What the reference
+    returns must be returned by the workspace's `module`, by exact type. The candidate never sees
+    either file (tier A).
+    """
+
+    module: str
+    function: str
+    reference: str
+    inputs: str
+    files: Mapping[str, bytes]
+    seed: int = 0
+
+
+Comparison: TypeAlias = Literal["exact", "lines", "unordered_lines", "json", "numbers"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCheck:
+    """One run of a command-line program, and what it must print and leave behind.
+
+    `files` are laid in the workspace before the run. `stdout` and `expected_files` are compared as
+    `comparison` says, `tolerance` being the largest difference of two "numbers"; None: any stdout.
+    """
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    stdin: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    stdout: str | None = None
+    exit_code: int = 0
+    expected_files: Mapping[str, str] = field(default_factory=dict)
+    comparison: Comparison = "exact"
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramChecks:
+    """Checks as data on a command-line program: `command` is run in the workspace.
+
+    Graded out of process (tier A): the program never sees what is expected of it.
+    """
+
+    command: tuple[str, ...]
+    checks: tuple[ProgramCheck, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckProgram:
     """Trusted source that defines `check(candidate)`, as in HumanEval.
 
@@ -88,7 +139,10 @@ class TestScript:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-Verifier: TypeAlias = FunctionChecks | CheckProgram | RewardFunction | TestScript
+ChecksFile: TypeAlias = FunctionChecks | ReferenceChecks | ProgramChecks
+"""The verifiers that a `checks.json` describes."""
+
+Verifier: TypeAlias = ChecksFile | CheckProgram | RewardFunction | TestScript
 
 
 @dataclass(frozen=True, slots=True)
