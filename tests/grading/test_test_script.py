@@ -95,7 +95,7 @@ def test_reward_text_that_is_no_number_in_range_is_refused(text: bytes) -> None:
         b"1",
         b"[]",
         b"{}",
-        b'{"score": 1}',
+        b'{"score": 1, "style": 1}',
         b'{"reward": true}',
         b'{"reward": "1"}',
         b'{"reward": null}',

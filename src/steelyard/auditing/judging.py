@@ -105,6 +105,8 @@ class Judge:
             return Judgement(trial)  # counted together, see runner
         if submission.deserves is Deserves.SUCCESS:
             return Judgement(trial, Strength.PROVED, Kind.REJECTS, f"it is right: {said}")
+        if probe.name == "answers/flood" and outcome.cause is not Cause.VERIFIER_TIMEOUT:
+            return Judgement(trial)
         ordinary = probe.name in _ORDINARY
         strength = Strength.PROVED if ordinary else Strength.LEAD
         return Judgement(trial, strength, Kind.WEAK, f"no reward at all: {said}")

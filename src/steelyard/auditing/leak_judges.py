@@ -110,7 +110,7 @@ def _copies(task: Task, seen: set[str]) -> Iterator[Finding]:
             count = len(copied.found)
             if not copied.complete and (count < 2 or 2 * count < copied.distinctive):
                 continue
-            told = place == "the instruction" and count < 3
+            told = place == "the instruction" and count < 2
             yield leak(
                 "solution-lines",
                 _PROVED if copied.complete and not told else _LEAD,

@@ -17,6 +17,7 @@ from steelyard.auditing.judging import Judge, Judgement
 from steelyard.auditing.leaks import leaks
 from steelyard.auditing.lint import lint
 from steelyard.auditing.probes import PROBES
+from steelyard.auditing.prompt_leaks import prompt_leaks
 from steelyard.auditing.settings import AuditSettings
 from steelyard.auditing.submission import Deserves, Probe, Submission, shown
 from steelyard.auditing.target import Target, targets_of
@@ -25,6 +26,9 @@ from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Outcome, Scored, Unscored
 from steelyard.sandbox import SandboxError
 from steelyard.tasks import RewardFunction, Task, TestScript
+
+_SHOWN = 400
+"""Characters of evidence: what a program printed can be long."""
 
 _ORDER = (Strength.PROVED, Strength.LEAD, Strength.OBSERVATION)
 
@@ -126,7 +130,9 @@ class _TargetAudit:
 
     def _static_findings(self, target: Target) -> list[Finding]:
         found: list[Finding] = []
-        if not target.grades_text and self._explore:
+        if target.grades_text:
+            found += prompt_leaks(target)
+        elif self._explore:
             found += leaks(target.task, self._settings.grading.sandbox)
         source = target.task.source
         if source is not None and (source / "task.toml").is_file():
@@ -263,6 +269,7 @@ def _finding(
     trial = judgement.trial
     earned = "no reward" if trial.earned is None else f"{trial.earned:g}"
     evidence = f"{submission.label}: earned {earned}, and {judgement.evidence}"
+    evidence = evidence if len(evidence) < _SHOWN else f"{evidence[:_SHOWN]}…"
     if len(group) > 1 or tries > 1:
         evidence += f" ({len(group)} of {tries} tries)"
     return Finding(

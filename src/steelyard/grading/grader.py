@@ -138,7 +138,7 @@ class Grader:
 
 
 def _wants_packages(verifier: Verifier) -> bool:
-    """A user's reward function may import what the user has installed, as far as it can be shown."""
+    """A reward function may import what its user has installed, as far as it can be shown."""
     return isinstance(verifier, RewardFunction) and packages_can_be_shown()
 
 

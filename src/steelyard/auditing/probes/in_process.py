@@ -41,6 +41,21 @@ _ANYTHING = (
 """
 )
 
+_PICKLED = """
+import unittest.mock
+class _Any:
+    def __reduce__(self):
+        return eval, ("__import__('unittest.mock', fromlist=['ANY']).ANY",)
+def cheat(*_):
+    return _Any()
+"""
+
+_MOCK = """
+import unittest.mock
+def cheat(*_):
+    return unittest.mock.ANY
+"""
+
 _CALLER = '''
 import ast, linecache, sys
 _NAMES = ("expected", "expect", "want", "wanted", "exp", "answer", "correct", "target", "truth",
@@ -398,6 +413,8 @@ _ON_CALL = (
     Cheat(25, "always-equal-dict", "returns a dict that equals everything",
           _EQUAL.format(base="(dict)", rest="def __getitem__(self, key): return self\n"
                                             "    def get(self, *_): return self")),
+    Cheat(25, "mock-any", "returns unittest.mock.ANY", _MOCK),
+    Cheat(25, "unpickles-to-anything", "returns an object that is unpickled as mock.ANY", _PICKLED),
     Cheat(27, "reads-the-caller", "reads the expected value from the statement that calls it",
           _CALLER),
     Cheat(28, "reads-memory", "finds the expected value among the interpreter's objects", _MEMORY),
