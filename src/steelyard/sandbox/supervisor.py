@@ -35,6 +35,11 @@ from steelyard.sandbox.wire import receive_frame, send_frame
 _TICK_SECONDS = 0.1
 _MAX_FILES = 10_000
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_MESSAGE_QUEUES = "/dev/mqueue"
+"""Container engines mount it, writable for everybody; bubblewrap does not."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # What small programs import most: a forked child then finds it imported.
@@ -46,15 +51,53 @@ _PRELOAD = (
 
 
 def main() -> None:
-    """Serves until the socket closes; argv: the socket's descriptor, the settings as JSON."""
+    """Serves until the socket closes; argv: its descriptor or path, the settings as JSON."""
+    if not hasattr(os, "pidfd_open"):  # a container's image may bring any interpreter
+        sys.exit("the sandbox's python3 is older than 3.9")
+    settings = json.loads(sys.argv[2])
+    control = _open_control(sys.argv[1])
+    if settings["seccomp"] is not None:
+        _filter_system_calls(bytes.fromhex(settings["seccomp"]))
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]  # a container engine may pass on the host's, with a password in it
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out, the sandbox goes first, not the trainer
     if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         sys.exit("prctl(PR_SET_DUMPABLE) failed")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would make pid 1 killable
-    control = socket.socket(fileno=int(sys.argv[1]))
-    control.set_inheritable(False)
-    _Supervisor(control, json.loads(sys.argv[2])).serve()
+    supervisor = _Supervisor(control, settings)
+    supervisor.check_mounts()
+    supervisor.serve()
+
+
+def _open_control(where: str) -> socket.socket:
+    if where.isdigit():
+        control = socket.socket(fileno=int(where))
+        control.set_inheritable(False)
+        return control
+    control = socket.socket(socket.AF_UNIX)
+    control.connect(where)
+    return control
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def _filter_system_calls(code: bytes) -> None:
+    """Installs the filter of seccomp.py on this process and everything that it will start."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = _FilterProgram(len(code) // 8, ctypes.addressof(buffer))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    one, nothing = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    if prctl(_PR_SET_NO_NEW_PRIVS, one, nothing, nothing, nothing) != 0 or prctl(
+        _PR_SET_SECCOMP,
+        ctypes.c_ulong(_SECCOMP_MODE_FILTER),
+        ctypes.byref(program),
+        nothing,
+        nothing,
+    ):
+        sys.exit(f"the system call filter could not be installed: errno {ctypes.get_errno()}")
 
 
 class _Supervisor:
@@ -62,6 +105,8 @@ class _Supervisor:
         self._control = control
         self._workspace: str = settings["workspace"]
         self._roots: list[str] = [self._workspace, *settings["scratch"]]
+        if os.path.isdir(_MESSAGE_QUEUES):
+            self._roots.append(_MESSAGE_QUEUES)  # so that it is wiped as well
         self._max_file_bytes = settings["file_mb"] << 20
         self._max_total_bytes = settings["workspace_mb"] << 20
         self._max_output_bytes = settings["output_kb"] << 10
@@ -81,6 +126,24 @@ class _Supervisor:
             "program": self._start_program,
             "end": self._end_program,
         }
+
+    def check_mounts(self) -> None:
+        """Exits if a directory of ours cannot be written, or a place that is not ours can.
+
+        An image's VOLUME is such a place: unbounded, not wiped, and not read-only with the rest.
+        """
+        for root in self._roots:
+            if not os.access(root, os.W_OK):
+                sys.exit(
+                    f"the image has a directory {root} of its own that not everybody may write"
+                )
+        with open("/proc/self/mountinfo") as file:
+            places = [line.split()[4] for line in file]
+        for place in places:
+            if place in self._roots or not os.access(place, os.W_OK):
+                continue
+            if stat.S_ISDIR(mode := os.stat(place).st_mode) or stat.S_ISREG(mode):
+                sys.exit(f"{place} is writable in this sandbox: take an image without VOLUME")
 
     def serve(self) -> None:
         send_frame(self._control, {"ready": True})
@@ -221,7 +284,8 @@ class _Supervisor:
         """Empties every writable directory; False if something could not be removed."""
         try:
             for root in self._roots:
-                os.chmod(root, 0o755)
+                if os.stat(root).st_uid == os.geteuid():  # else nobody in here could change it
+                    os.chmod(root, 0o755)
                 with os.scandir(root) as entries:
                     for entry in list(entries):
                         if entry.is_dir(follow_symlinks=False):
