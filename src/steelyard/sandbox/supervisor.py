@@ -41,6 +41,7 @@ _SECCOMP_MODE_FILTER = 2
 _MESSAGE_QUEUES = "/dev/mqueue"
 """Container engines mount it, writable for everybody; bubblewrap does not."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_INODE_BYTES = 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # What small programs import most: a forked child then finds it imported.
 _PRELOAD = (
@@ -66,7 +67,8 @@ def main() -> None:
         sys.exit("prctl(PR_SET_DUMPABLE) failed")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would make pid 1 killable
     supervisor = _Supervisor(control, settings)
-    supervisor.check_mounts()
+    if settings["backend"] != "bubblewrap":  # whose mounts are all ours
+        supervisor.check_mounts()
     supervisor.serve()
 
 
@@ -140,7 +142,7 @@ class _Supervisor:
         with open("/proc/self/mountinfo") as file:
             places = [line.split()[4] for line in file]
         for place in places:
-            if place in self._roots or not os.access(place, os.W_OK):
+            if place in (*self._roots, "/dev/pts") or not os.access(place, os.W_OK):
                 continue
             if stat.S_ISDIR(mode := os.stat(place).st_mode) or stat.S_ISREG(mode):
                 sys.exit(f"{place} is writable in this sandbox: take an image without VOLUME")
@@ -413,6 +415,9 @@ class _Supervisor:
             if name.isdigit() and name != "1":
                 with contextlib.suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
                     resident += int(file.read().split()[1]) * _PAGE_BYTES
+        for root in self._roots:  # an empty file takes none of a tmpfs's size, but the kernel's
+            usage = os.statvfs(root)
+            resident += (usage.f_files - usage.f_ffree) * _INODE_BYTES
         if resident <= self._max_memory_bytes:
             return False
         self._signal_all()
