@@ -23,6 +23,24 @@ from steelyard.sandbox.packages import SandboxPackages, find_packages
 
 _SOURCE_ROOT = "/run/source"
 _AGENT_ID = 1000
+_IN_A_CONTAINER = (
+    "in a container, start it with --security-opt seccomp=unconfined --security-opt "
+    "apparmor=unconfined --security-opt systempaths=unconfined"
+)
+_REMEDIES = (
+    (("ENOSPC", "No space left"), "set sysctl user.max_user_namespaces to more than 0"),
+    (("Can't mount proc", "pivot_root", "Failed to make / slave"), _IN_A_CONTAINER),
+    (
+        ("uid map", "RTM_NEWADDR"),
+        "on Ubuntu 23.10 or newer give bwrap an AppArmor profile with userns, or set sysctl "
+        "kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    (
+        ("namespace", "Operation not permitted", "setpriv"),
+        f"set sysctl kernel.unprivileged_userns_clone=1 where it exists; {_IN_A_CONTAINER}",
+    ),
+)
+"""What bwrap prints, most specific first, and what to do about it."""
 _SYSTEM_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/mime.types")
 _OWN_FILES: Mapping[str, str] = {
@@ -190,12 +208,9 @@ def explain_failure(stderr: str) -> SandboxError | SandboxUnavailable:
     said = " ".join(stderr.split())[-300:] or "nothing"
     if "unknown option" in stderr.lower():
         return SandboxUnavailable(f"bubblewrap 0.8 or newer is needed (bwrap said: {said})")
-    hints = ("namespace", "uid map", "RTM_NEWADDR", "Operation not permitted", "setpriv")
-    if any(hint in stderr for hint in hints):
-        return SandboxUnavailable(
-            "user namespaces are not available to bubblewrap: set sysctl "
-            "kernel.unprivileged_userns_clone=1 and user.max_user_namespaces>0; on Ubuntu 24.04 "
-            "allow it with an AppArmor profile for bwrap or sysctl "
-            f"kernel.apparmor_restrict_unprivileged_userns=0 (bwrap said: {said})"
-        )
+    for hints, remedy in _REMEDIES:
+        if any(hint in stderr for hint in hints):
+            return SandboxUnavailable(
+                f"user namespaces are not available to bubblewrap: {remedy} (bwrap said: {said})"
+            )
     return SandboxError(f"the sandbox did not start (bwrap said: {said})")
