@@ -59,35 +59,17 @@ def start(launch: Launch) -> Launched:
 
     Raises SandboxUnavailable if a program that this needs is not installed.
     """
-    bwrap = _installed("bwrap", "bubblewrap")
-    python = find_python()
-    packages = find_packages(python) if launch.settings.packages else None
     uid: HostUid | None = None
     descriptors: list[int] = []
     ours, theirs = socket.socketpair()
     try:
-        privileges: list[str] = []
         if os.geteuid() == 0:
-            setpriv = _installed("setpriv", "util-linux")
             uid = HostUid(HostUid.mapped_base(_UID_BASES))
-            privileges = [setpriv, f"--reuid={uid.uid}", f"--regid={uid.uid}", "--clear-groups"]
-            privileges.append("--")
-        arguments = [
-            *_isolation(),
-            *_file_system(python, launch),
-            *_laid_files(descriptors),
-            *(_packages(descriptors, packages) if packages is not None else ()),
-            *_environment(launch),
-            "--remount-ro", "/dev",
-            "--remount-ro", "/",
-            "--chdir", launch.workspace,
-        ]  # fmt: skip
         supervisor = supervisor_command(
-            python.executable, _SOURCE_ROOT, str(theirs.fileno()), launch.supervisor_settings
+            find_python().executable, _SOURCE_ROOT, str(theirs.fileno()), launch.supervisor_settings
         )
-        process = spawn(
-            [*privileges, bwrap, *arguments, "--", *supervisor], (theirs.fileno(), *descriptors)
-        )
+        command = command_line(launch, supervisor, None if uid is None else uid.uid, descriptors)
+        process = spawn(command, (theirs.fileno(), *descriptors))
         return _Bubblewrap(process, ours, uid)
     except BaseException:
         ours.close()
@@ -98,6 +80,35 @@ def start(launch: Launch) -> Launched:
         theirs.close()
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def command_line(
+    launch: Launch, command: list[str], uid: int | None, descriptors: list[int]
+) -> list[str]:
+    """bubblewrap with everything that keeps `command` in its place, under the host's `uid`.
+
+    Appends the descriptors that it needs to inherit; the caller closes them.
+    """
+    bwrap = _installed("bwrap", "bubblewrap")
+    python = find_python()
+    packages = find_packages(python) if launch.settings.packages else None
+    privileges: list[str] = []
+    if uid is not None:
+        setpriv = _installed("setpriv", "util-linux")
+        privileges = [setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
+    return [
+        *privileges,
+        bwrap,
+        *_isolation(),
+        *_file_system(python, launch),
+        *_laid_files(descriptors),
+        *(_packages(descriptors, packages) if packages is not None else ()),
+        *_environment(launch),
+        "--remount-ro", "/dev",
+        "--remount-ro", "/",
+        "--chdir", launch.workspace,
+        "--", *command,
+    ]  # fmt: skip
 
 
 class _Bubblewrap(Launched):
