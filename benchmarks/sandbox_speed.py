@@ -40,17 +40,21 @@ for line in sys.stdin:
 """
 
 
-def start_a_sandbox() -> None:
+TRUE = ["true"]
+PYTHON = ["python3", "-I", "-S", "-c", ""]
+
+
+def start_a_sandbox(command: list[str]) -> None:
     with Sandbox() as sandbox:
-        assert sandbox.run(["true"], timeout_seconds=10).exit_code == 0
+        assert sandbox.run(command, timeout_seconds=10).exit_code == 0
 
 
-def start_bare_bubblewrap() -> None:
+def start_bare_bubblewrap(trivial: list[str]) -> None:
     """The same flags, files and uid, with the trivial command in the supervisor's place."""
     launch = Launch(SandboxSettings(), "/work", ("/tmp", "/dev/shm"))
     descriptors: list[int] = []
     uid = UID if os.geteuid() == 0 else None
-    command = command_line(launch, ["true"], uid, descriptors)
+    command = command_line(launch, trivial, uid, descriptors)
     subprocess.run(command, pass_fds=descriptors, env={}, check=True)
     for descriptor in descriptors:
         os.close(descriptor)
@@ -75,11 +79,9 @@ def start_all_children(folders: list[tuple[Task, str]]) -> None:
         assert isinstance(verifier, FunctionChecks)
         module = verifier.module.removesuffix(".py").replace("/", ".")
         calls = "".join(json.dumps(check.arguments) + "\n" for check in verifier.checks)
-        done = subprocess.run(
-            [find_python().executable, *("-I", "-S", "-B", "-c", CHILD), folder, module]
-            + [verifier.function],
-            input=calls, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        where = (folder, module, verifier.function)
+        command = [find_python().executable, "-I", "-S", "-B", "-c", CHILD, *where]
+        done = subprocess.run(command, input=calls, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines() == [json.dumps(c.expected) for c in verifier.checks]
 
 
@@ -107,7 +109,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     rounds = parser.parse_args().rounds
-    ours, bare, python = medians(rounds, start_a_sandbox, start_bare_bubblewrap, start_bare_python)
+    ours, bare, ours_python, bare_python, python = medians(
+        rounds,
+        lambda: start_a_sandbox(TRUE),
+        lambda: start_bare_bubblewrap(TRUE),
+        lambda: start_a_sandbox(PYTHON),
+        lambda: start_bare_bubblewrap(PYTHON),
+        start_bare_python,
+    )
     tasks = [task for task in load_tasks(TASKS) if isinstance(task.verifier, FunctionChecks)]
     with TemporaryDirectory() as root, Grader(GradingSettings(workers=1)) as grader:
         folders = [(task, lay(task, root)) for task in tasks]
@@ -120,6 +129,10 @@ def main() -> None:
     print(
         f"| sandbox: start, `true`, teardown (bare: `bwrap` with the same flags, `true`) "
         f"| {ours * 1e3:.1f} | {bare * 1e3:.1f} | {ours / bare:.2f} | 3 |"
+    )
+    print(
+        f"| the same with `python3 -I -S -c ''` for `true` "
+        f"| {ours_python * 1e3:.1f} | {bare_python * 1e3:.1f} | {ours_python / bare_python:.2f} | |"
     )
     print(
         f"| grading one of {len(tasks)} programs (bare: one Python child that answers the checks) "

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import marshal
 import os
+import select
 import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
@@ -55,6 +58,18 @@ class Launched(ABC):
         assert self.process.stderr is not None
         os.set_blocking(self.process.stderr.fileno(), False)
         return (self.process.stderr.read() or b"").decode(errors="replace")
+
+    def wait(self) -> bool:
+        """Whether it ends by itself within `exit_seconds`; Popen's own wait sleeps in steps."""
+        if self.process.poll() is None:
+            descriptor = os.pidfd_open(self.process.pid)
+            try:
+                poller = select.poll()  # select() takes no descriptor above 1023
+                poller.register(descriptor, select.POLLIN)
+                poller.poll(self.exit_seconds * 1000)
+            finally:
+                os.close(descriptor)
+        return self.process.poll() is not None
 
     @abstractmethod
     def kill(self) -> None:
@@ -114,10 +129,19 @@ def _is_mapped(uid: int) -> bool:
 def sources() -> Mapping[str, bytes]:
     """Our own files in a sandbox, as namespace packages: nothing else of the package comes along.
 
-    Their names are relative to the directory that `supervisor_command` is told.
+    Their names are relative to the directory that `supervisor_command` is told. Compiled code goes
+    with them; an interpreter of another version passes it over.
     """
     here = Path(__file__).parent
-    return {f"steelyard/sandbox/{name}": (here / name).read_bytes() for name in _SOURCES}
+    files: dict[str, bytes] = {}
+    for name in _SOURCES:
+        inside = f"steelyard/sandbox/{name}"
+        files[inside] = (here / name).read_bytes()
+        code = compile(files[inside], inside, "exec", dont_inherit=True)
+        # The header of an unchecked hash-based pyc (PEP 552): magic, flags, a hash nobody reads.
+        header = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
+        files[cache_from_source(inside)] = header + marshal.dumps(code)
+    return files
 
 
 def supervisor_command(python: str, root: str, control: str, settings: str) -> list[str]:

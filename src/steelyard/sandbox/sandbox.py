@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,9 +211,7 @@ class Sandbox:
             launched, self._launched = self._launched, None
             if launched is not None:
                 launched.control.close()  # the supervisor exits, and its namespace with it
-                try:
-                    launched.process.wait(launched.exit_seconds)
-                except subprocess.TimeoutExpired:
+                if not launched.wait():
                     launched.kill()
                     launched.process.wait()
                 assert launched.process.stderr is not None

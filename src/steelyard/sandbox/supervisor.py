@@ -11,26 +11,26 @@ Requests are frames (see wire.py) whose header has "op"; each gets one reply, wh
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import gc
-import importlib
 import json
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager, suppress
 
 from steelyard.sandbox.answering import answer_calls
 from steelyard.sandbox.wire import receive_frame, send_frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every module that is imported here delays every sandbox
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
 _TICK_SECONDS = 0.1
 _MAX_FILES = 10_000
@@ -61,7 +61,7 @@ def main() -> None:
         _filter_system_calls(bytes.fromhex(settings["seccomp"]))
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]  # a container engine may pass on the host's, with a password in it
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out, the sandbox goes first, not the trainer
     if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         sys.exit("prctl(PR_SET_DUMPABLE) failed")
@@ -147,7 +147,7 @@ class _Supervisor:
             if stat.S_ISDIR(mode := os.stat(place).st_mode) or stat.S_ISREG(mode):
                 sys.exit(f"{place} is writable in this sandbox: take an image without VOLUME")
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         send_frame(self._control, {"ready": True})
         while True:
             while self._program is not None and not self._readable(_TICK_SECONDS):
@@ -155,7 +155,7 @@ class _Supervisor:
             try:
                 header, blob = receive_frame(self._control, 1 << 32)
             except EOFError:
-                return
+                os._exit(0)  # the namespace ends with us
             try:
                 reply, data = self._operations[header.pop("op")](blob=blob, **header)
             except OSError as error:
@@ -195,7 +195,7 @@ class _Supervisor:
         with open(fd, "rb", closefd=False) as file:
             return file.read(self._max_file_bytes)
 
-    @contextlib.contextmanager
+    @contextmanager
     def _opened(self, path: str, flags: int, mode: int = 0o644) -> Iterator[int]:
         """Opens a regular file below one of the roots without following a symbolic link.
 
@@ -207,7 +207,7 @@ class _Supervisor:
         try:
             for part in parts[:-1]:
                 if flags & os.O_CREAT:
-                    with contextlib.suppress(FileExistsError):
+                    with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=directory)
                 child = os.open(part, _DIRECTORY, dir_fd=directory)
                 os.close(directory)
@@ -284,6 +284,8 @@ class _Supervisor:
 
     def _empty(self) -> bool:
         """Empties every writable directory; False if something could not be removed."""
+        import shutil
+
         try:
             for root in self._roots:
                 if os.stat(root).st_uid == os.geteuid():  # else nobody in here could change it
@@ -413,7 +415,7 @@ class _Supervisor:
         resident = 0
         for name in os.listdir("/proc"):
             if name.isdigit() and name != "1":
-                with contextlib.suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
+                with suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
                     resident += int(file.read().split()[1]) * _PAGE_BYTES
         for root in self._roots:  # an empty file takes none of a tmpfs's size, but the kernel's
             usage = os.statvfs(root)
@@ -435,7 +437,7 @@ class _Supervisor:
             statuses[pid] = status
 
     def _signal_all(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)  # everything but ourselves; no fork can slip through
 
     # Programs
@@ -461,8 +463,11 @@ class _Supervisor:
         if self._preloaded:
             return
         self._preloaded = True
+        import gc
+        from importlib import import_module
+
         for name in _PRELOAD:
-            importlib.import_module(name)
+            import_module(name)
         gc.collect()
         gc.freeze()  # a child's collector then does not touch, and copy, what it inherited
 
@@ -556,7 +561,7 @@ def _feed(fd: int, pending: memoryview) -> memoryview:
 def _reap(pid: int) -> int | None:
     """Reaps whoever has ended, orphans included; the status of `pid` if it is among them."""
     status = None
-    with contextlib.suppress(ChildProcessError):
+    with suppress(ChildProcessError):
         while True:
             ended, its_status = os.waitpid(-1, os.WNOHANG)
             if ended == 0:

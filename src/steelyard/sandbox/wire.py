@@ -11,7 +11,10 @@ import json
 import socket
 import struct
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every module that is imported here delays every sandbox
+    from typing import Any
 
 _LENGTHS = struct.Struct(">II")
 _SCALARS = (type(None), bool, int, float, str)
