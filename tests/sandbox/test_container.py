@@ -45,10 +45,9 @@ def test_the_command_line_is_exactly_this(engine: str) -> None:
         *("--entrypoint", "python3", "example/image:1", "-s", "-S", "-c"),
     ]
     assert line[: len(start)] == start
-    boot, control, told = line[len(start) :]
+    boot, control = line[len(start) :]
     assert "'/run/steelyard'" in boot
     assert control == "/run/steelyard/control"
-    assert told == launch.supervisor_settings
 
 
 def test_an_image_is_never_taken_for_an_option_and_there_is_no_back_end_without_isolation() -> None:

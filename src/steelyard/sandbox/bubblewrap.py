@@ -66,7 +66,7 @@ def start(launch: Launch) -> Launched:
         if os.geteuid() == 0:
             uid = HostUid(HostUid.mapped_base(_UID_BASES))
         supervisor = supervisor_command(
-            find_python().executable, _SOURCE_ROOT, str(theirs.fileno()), launch.supervisor_settings
+            find_python().executable, _SOURCE_ROOT, str(theirs.fileno())
         )
         command = command_line(launch, supervisor, None if uid is None else uid.uid, descriptors)
         process = spawn(command, (theirs.fileno(), *descriptors))

@@ -97,9 +97,7 @@ def command_line(launch: Launch, *, name: str, shared: str, uid: int) -> list[st
     arguments += ["--workdir", launch.workspace]
     for variable, value in environment(launch.workspace).items():
         arguments += ["--env", f"{variable}={value}"]
-    supervisor = supervisor_command(
-        "python3", _SHARED, f"{_SHARED}/control", launch.supervisor_settings
-    )
+    supervisor = supervisor_command("python3", _SHARED, f"{_SHARED}/control")
     return [*arguments, "--entrypoint", supervisor[0], settings.image, *supervisor[1:]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import marshal
 import os
 import select
@@ -15,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
+from typing import Any
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
 from steelyard.sandbox.seccomp import seccomp_filter
 from steelyard.sandbox.settings import SandboxSettings
 
-_SOURCES = ("supervisor.py", "answering.py", "wire.py")
+_SOURCES = ("supervisor.py", "frames.py", "answering.py", "wire.py")
 _UIDS = 4096
 
 
@@ -33,12 +33,11 @@ class Launch:
     scratch: tuple[str, ...]
 
     @property
-    def supervisor_settings(self) -> str:
-        """What the supervisor is told, as JSON."""
+    def supervisor_settings(self) -> dict[str, Any]:
+        """What the supervisor is told first."""
         code = seccomp_filter()
         places = {"workspace": self.workspace, "scratch": self.scratch}
-        more = {"seccomp": None if code is None else code.hex()}
-        return json.dumps({**self.settings.model_dump(), **places, **more})
+        return {**self.settings.model_dump(), **places, "seccomp": code}
 
 
 class Launched(ABC):
@@ -144,14 +143,14 @@ def sources() -> Mapping[str, bytes]:
     return files
 
 
-def supervisor_command(python: str, root: str, control: str, settings: str) -> list[str]:
+def supervisor_command(python: str, root: str, control: str) -> list[str]:
     """The command that runs the supervisor from the `sources` below `root`."""
     boot = (
         f"import sys; sys.path[:] = [{root!r}] + [p for p in sys.path if p]; "
         "from steelyard.sandbox.supervisor import main; del sys.path[0]; main()"
     )
     # -I would also ignore PYTHONHASHSEED; every other variable in there is ours or the image's.
-    return [python, "-s", "-S", "-c", boot, control, settings]
+    return [python, "-s", "-S", "-c", boot, control]
 
 
 def environment(workspace: str) -> dict[str, str]:

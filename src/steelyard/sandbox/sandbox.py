@@ -13,9 +13,9 @@ from typing import Any, NoReturn, Self
 from steelyard.sandbox import bubblewrap, container
 from steelyard.sandbox.calling import Caller
 from steelyard.sandbox.errors import SandboxError
+from steelyard.sandbox.frames import FrameError, receive_reply, send_request
 from steelyard.sandbox.launching import Launch, Launched
 from steelyard.sandbox.settings import SandboxSettings
-from steelyard.sandbox.wire import FrameError, receive_frame, send_frame
 
 _EXIT_WAIT_SECONDS = 0.2
 """A program's channel closes a moment before its process has exited."""
@@ -234,10 +234,10 @@ class Sandbox:
             deadline = time.monotonic() + timeout_seconds + self.settings.grace_seconds
             try:
                 control.settimeout(timeout_seconds + self.settings.grace_seconds)
-                send_frame(control, {"op": operation, **(header or {})}, blob)
+                send_request(control, {"op": operation, **(header or {})}, blob)
                 if descriptor is not None:
                     socket.send_fds(control, [b"\0"], [descriptor])
-                reply, data = receive_frame(control, self._max_reply_bytes, deadline)
+                reply, data = receive_reply(control, self._max_reply_bytes, deadline)
             except (OSError, EOFError, FrameError) as error:
                 self._fail(f"{operation}: {error or type(error).__name__}")
             except BaseException:  # Ctrl-C: the answer would be taken for the next request's
@@ -262,9 +262,11 @@ class Sandbox:
     def _start(self) -> None:
         seconds = self.settings.start_timeout_seconds
         start = bubblewrap.start if self.settings.backend == "bubblewrap" else container.start
+        launch = Launch(self.settings, self._workspace, self._scratch)
         try:
-            self._launched = start(Launch(self.settings, self._workspace, self._scratch))
-            receive_frame(self._launched.control, 1024, time.monotonic() + seconds)
+            self._launched = start(launch)
+            send_request(self._launched.control, launch.supervisor_settings)
+            receive_reply(self._launched.control, 1024, time.monotonic() + seconds)
         except (EOFError, ConnectionError, FrameError):
             assert self._launched is not None
             error = self._launched.explain(self._launched.printed())
