@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from steelyard.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, packages
 from steelyard.sandbox.interpreter import SandboxPython, find_python
 
-SOURCE = Path(__file__).parents[2] / "src"
+OrdinaryUser = Callable[[list[str]], subprocess.CompletedProcess[str]]
 SITE = Path(sysconfig.get_paths()["purelib"])
 INSIDE = f"/run/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 IMPORT = ["python3", "-I", "-c", "import pytest; print(pytest.__file__)"]
@@ -149,27 +148,7 @@ def test_packages_for_another_python_are_refused(tmp_path: Path) -> None:
         packages.find_packages.__wrapped__(SandboxPython(str(other), None, own=False))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
-def test_an_ordinary_user_has_them_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
-    root = tmp_path_factory.mktemp("ordinary")
-    for directory in (root, *list(root.parents)[:-2]):
-        directory.chmod(0o755)
-    environment = root / "environment"
-    make = [find_python().executable, "-m", "venv", "--without-pip", str(environment)]
-    if subprocess.run(make, capture_output=True, check=False).returncode != 0:
-        pytest.skip("the system's Python has no venv module")
-    site = next(environment.glob("lib/python*/site-packages"))
-    if site.parent.name != Path(INSIDE).parent.name:
-        pytest.skip("the system's Python is of another version than the running one")
-    names = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
-    names += ("pydantic", "pydantic_core", "typing_extensions.py", "annotated_types")
-    names += ("typing_inspection", f"pytest-{metadata.version('pytest')}.dist-info")
-    for name in names:
-        if (SITE / name).is_dir():
-            shutil.copytree(SITE / name, site / name)
-        else:
-            shutil.copy(SITE / name, site / name)
-    shutil.copytree(SOURCE / "steelyard", root / "source" / "steelyard")
+def test_an_ordinary_user_has_them_as_well(ordinary_user: OrdinaryUser) -> None:
     script = """
 from steelyard.sandbox import Sandbox, SandboxSettings
 for packages in (False, True):
@@ -177,12 +156,6 @@ for packages in (False, True):
         run = sandbox.run(["pytest", "--version"], timeout_seconds=9)
         print(run.exit_code, run.stdout.decode().strip())
 """
-    command = [str(environment / "bin/python3"), "-c", script]
-    done = subprocess.run(
-        ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", *command],
-        env={"PYTHONPATH": str(root / "source"), "PATH": os.environ["PATH"]},
-        capture_output=True, text=True, cwd="/", check=False,
-    )  # fmt: skip
-    assert done.stdout.splitlines() == ["127 ", f"0 pytest {metadata.version('pytest')}"], (
-        done.stderr
-    )
+    done = ordinary_user(["-c", script])
+    shown = ["127 ", f"0 pytest {metadata.version('pytest')}"]
+    assert done.stdout.splitlines() == shown, done.stderr

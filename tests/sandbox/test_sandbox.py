@@ -6,10 +6,11 @@ import os
 import statistics
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from steelyard.sandbox import Sandbox, SandboxError, SandboxSettings, SandboxUnavailable, bubblewrap
+from steelyard.sandbox import Sandbox, SandboxError, SandboxSettings, SandboxUnavailable
 from steelyard.sandbox.sandbox import check_available
 
 
@@ -293,13 +294,50 @@ def test_a_machine_without_bubblewrap_is_told_how_to_get_it(
         check_available()
 
 
-def test_a_refusal_of_bubblewrap_is_explained() -> None:
-    userns = bubblewrap.explain_failure("bwrap: No permissions to create new namespace, likely …")
-    assert isinstance(userns, SandboxUnavailable)
-    assert "kernel.unprivileged_userns_clone" in str(userns)
-    old = bubblewrap.explain_failure("bwrap: Unknown option --disable-userns")
-    assert isinstance(old, SandboxUnavailable)
-    assert "0.8" in str(old)
+@pytest.mark.parametrize(
+    ("said", "setting"),
+    [
+        (
+            "No permissions to create new namespace, likely because the kernel does not allow "
+            "non-privileged user namespaces. On e.g. debian this can be enabled with 'sysctl "
+            "kernel.unprivileged_userns_clone=1'.",
+            "set sysctl kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces "
+            "exceeded (ENOSPC)",
+            "set sysctl user.max_user_namespaces",
+        ),
+        ("setting up uid map: Permission denied", "kernel.apparmor_restrict_unprivileged_userns=0"),
+        (
+            "loopback: Failed RTM_NEWADDR: Operation not permitted",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        (
+            "Can't mount proc on /newroot/proc: Operation not permitted",
+            "--security-opt systempaths=unconfined",
+        ),
+        ("Unknown option --disable-userns", "bubblewrap 0.8 or newer is needed"),
+    ],
+)
+def test_what_bubblewrap_says_names_the_setting_and_nothing_runs_without_it(
+    said: str, setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that prints what bwrap prints stands in for one that the kernel refuses."""
+    stand_in = tmp_path / "bwrap"
+    stand_in.write_text(f'#!/bin/sh\necho "bwrap: {said}" >&2\nexit 1\n')
+    stand_in.chmod(0o755)
+    if os.geteuid() == 0:  # bwrap is then started by a uid that must be able to reach it
+        for directory in (tmp_path, *list(tmp_path.parents)[:-2]):
+            directory.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    sandbox = Sandbox()
+    with pytest.raises(SandboxUnavailable) as caught:
+        sandbox.run(["true"], timeout_seconds=5)
+    assert setting in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert sandbox.closed
 
 
 def test_this_machine_can_sandbox_and_starts_quickly() -> None:

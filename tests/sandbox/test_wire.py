@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.sandbox.wire import (
+from steelyard.sandbox.frames import (
     FrameError,
+    receive_reply,
+    receive_request,
+    send_bytes,
+    send_reply,
+    send_request,
+)
+from steelyard.sandbox.wire import (
     UnsupportedValue,
     decode,
     encode,
@@ -163,3 +170,24 @@ def test_a_slow_drip_ends_at_the_deadline_and_a_close_is_an_end() -> None:
                 receive_frame(right, 1000, time.monotonic() + 0.05)
         with pytest.raises(EOFError):
             receive_frame(right, 1000, time.monotonic() + 5)
+
+
+@pytest.mark.parametrize(
+    "header", [b"__import__('os').getpid()", b"[1]", b"{", b"(" * 5000, b"\xff", b"{1: 2}.keys()"]
+)
+def test_a_reply_of_a_sandbox_is_a_literal_dict_or_refused(header: bytes) -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        send_bytes(left, header)
+        with pytest.raises(FrameError):
+            receive_reply(right, 10_000, time.monotonic() + 5)
+
+
+def test_requests_and_replies_arrive_as_they_were_sent() -> None:
+    said = {"paths": ["ü", "\ud800", "a\0b"], "number": 1.5, "none": None, "yes": True}
+    left, right = socket.socketpair()
+    with left, right:
+        send_request(left, said, b"\x00data")
+        assert receive_request(right) == (said, b"\x00data")
+        send_reply(right, said, b"\x00data")
+        assert receive_reply(left, 1000, time.monotonic() + 5) == (said, b"\x00data")

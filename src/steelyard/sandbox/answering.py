@@ -6,14 +6,16 @@ says is believed: it may only return values. Standard library only.
 
 from __future__ import annotations
 
-import importlib
 import os
 import socket
 import sys
-import types
-from typing import Any
 
 from steelyard.sandbox.wire import UnsupportedValue, decode, encode, receive_frame, send_frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every module that is imported here delays every sandbox
+    import types
+    from typing import Any
 
 _MAX_REQUEST_BYTES = 64 << 20
 
@@ -59,10 +61,10 @@ def _load(root: str, module: str) -> types.ModuleType:
     name = module[:-3].replace("/", ".")
     package = name.rpartition(".")[0]
     if package:
-        importlib.import_module(package)
+        __import__(package)
     with open(path, "rb") as file:
         source = file.read()
-    loaded = types.ModuleType(name)
+    loaded = type(sys)(name)
     loaded.__file__ = path
     loaded.__package__ = package
     sys.modules[name] = loaded

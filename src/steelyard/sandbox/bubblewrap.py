@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Mapping
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
 from steelyard.sandbox.interpreter import SandboxPython, find_python
-from steelyard.sandbox.packages import SandboxPackages, find_packages
-from steelyard.sandbox.seccomp import seccomp_filter
-
-# Our own files in the sandbox, as namespace packages: nothing else of the package comes along.
-_SOURCE_ROOT = "/run/source"
-_SOURCES = ("supervisor.py", "answering.py", "wire.py")
-_BOOT = (
-    f"import sys; sys.path[:] = [{_SOURCE_ROOT!r}] + [p for p in sys.path if p]; "
-    "from steelyard.sandbox.supervisor import main; del sys.path[0]; main()"
+from steelyard.sandbox.launching import (
+    HostUid,
+    Launch,
+    Launched,
+    environment,
+    sources,
+    spawn,
+    supervisor_command,
 )
+from steelyard.sandbox.packages import SandboxPackages, find_packages
+
+_SOURCE_ROOT = "/run/source"
 _AGENT_ID = 1000
+_IN_A_CONTAINER = (
+    "in a container, start it with --security-opt seccomp=unconfined --security-opt "
+    "apparmor=unconfined --security-opt systempaths=unconfined"
+)
+_REMEDIES = (
+    (("ENOSPC", "No space left"), "set sysctl user.max_user_namespaces to more than 0"),
+    (("Can't mount proc", "pivot_root", "Failed to make / slave"), _IN_A_CONTAINER),
+    (
+        ("uid map", "RTM_NEWADDR"),
+        "on Ubuntu 23.10 or newer give bwrap an AppArmor profile with userns, or set sysctl "
+        "kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    (
+        ("namespace", "Operation not permitted", "setpriv"),
+        f"set sysctl kernel.unprivileged_userns_clone=1 where it exists; {_IN_A_CONTAINER}",
+    ),
+)
+"""What bwrap prints, most specific first, and what to do about it."""
 _SYSTEM_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/etc/mime.types")
 _OWN_FILES: Mapping[str, str] = {
@@ -35,91 +52,81 @@ _OWN_FILES: Mapping[str, str] = {
 _UID_BASES = (1_900_000_000, 30_000)
 """First of the host uids that sandboxes of a root trainer get. systemd leaves the first range to
 nobody; the second is for containers that map no more than 65,536 uids."""
-_UIDS = 4096
 
 
-class HostUid:
-    """An unprivileged host uid that no other live sandbox has, of this or any other trainer.
-
-    As root only: limits on processes count per uid, and processes of one uid could reach each
-    other's files. The lease is an abstract socket, which the kernel frees with this process.
-    """
-
-    def __init__(self) -> None:
-        base = next((b for b in _UID_BASES if _is_mapped(b + _UIDS - 1)), None)
-        if base is None:
-            raise SandboxUnavailable(
-                "no uid for the sandbox: this container maps fewer than "
-                f"{_UID_BASES[-1] + _UIDS} uids (/proc/self/uid_map); run as an ordinary user"
-            )
-        self._lease = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        for uid in range(base, base + _UIDS):
-            try:
-                self._lease.bind(f"\0steelyard-uid-{uid}")
-            except OSError:
-                continue
-            self.uid = uid
-            return
-        self._lease.close()
-        raise SandboxError(f"{_UIDS} sandboxes are alive on this machine: no uid is left")
-
-    def release(self) -> None:
-        """Gives the uid back, once no process has it any more."""
-        self._lease.close()
-
-
-def _is_mapped(uid: int) -> bool:
-    with open("/proc/self/uid_map") as file:
-        ranges = [[int(number) for number in line.split()] for line in file]
-    return any(first <= uid < first + count for first, _, count in ranges)
-
-
-def start(
-    *,
-    workspace: str,
-    scratch: Sequence[str],
-    workspace_mb: int,
-    supervisor_settings: str,
-    control: socket.socket,
-    uid: int | None,
-    packages: bool,
-) -> subprocess.Popen[bytes]:
-    """Starts bubblewrap with the supervisor as pid 1, talking on `control`; stderr is a pipe.
+def start(launch: Launch) -> Launched:
+    """Starts bubblewrap with the supervisor as pid 1, under a uid of its own if we are root.
 
     Raises SandboxUnavailable if a program that this needs is not installed.
     """
+    uid: HostUid | None = None
+    descriptors: list[int] = []
+    ours, theirs = socket.socketpair()
+    try:
+        if os.geteuid() == 0:
+            uid = HostUid(HostUid.mapped_base(_UID_BASES))
+        supervisor = supervisor_command(
+            find_python().executable, _SOURCE_ROOT, str(theirs.fileno())
+        )
+        command = command_line(launch, supervisor, None if uid is None else uid.uid, descriptors)
+        process = spawn(command, (theirs.fileno(), *descriptors))
+        return _Bubblewrap(process, ours, uid)
+    except BaseException:
+        ours.close()
+        if uid is not None:
+            uid.release()
+        raise
+    finally:
+        theirs.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def command_line(
+    launch: Launch, command: list[str], uid: int | None, descriptors: list[int]
+) -> list[str]:
+    """bubblewrap with everything that keeps `command` in its place, under the host's `uid`.
+
+    Appends the descriptors that it needs to inherit; the caller closes them.
+    """
     bwrap = _installed("bwrap", "bubblewrap")
     python = find_python()
-    shown = find_packages(python) if packages else None
+    packages = find_packages(python) if launch.settings.packages else None
     privileges: list[str] = []
     if uid is not None:
         setpriv = _installed("setpriv", "util-linux")
         privileges = [setpriv, f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
-    descriptors: list[int] = []
-    try:
-        arguments = [
-            *_isolation(),
-            *_file_system(python, workspace, scratch, workspace_mb << 20),
-            *_laid_files(descriptors),
-            *(_packages(descriptors, shown) if shown is not None else ()),
-            *_environment(workspace, packages),
-            "--remount-ro", "/dev",
-            "--remount-ro", "/",
-            "--chdir", workspace,
-        ]  # fmt: skip
-        seccomp = seccomp_filter()
-        if seccomp is not None:
-            arguments += ["--seccomp", str(_data_descriptor(descriptors, seccomp))]
-        # -I would also ignore PYTHONHASHSEED; every variable in there is ours (--clearenv).
-        supervisor = [python.executable, "-s", "-S", "-c", _BOOT]
-        command = [*privileges, bwrap, *arguments, "--", *supervisor]
-        return _spawn(
-            [*command, str(control.fileno()), supervisor_settings],
-            (control.fileno(), *descriptors),
-        )
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    return [
+        *privileges,
+        bwrap,
+        *_isolation(),
+        *_file_system(python, launch),
+        *_laid_files(descriptors),
+        *(_packages(descriptors, packages) if packages is not None else ()),
+        *_environment(launch),
+        "--remount-ro", "/dev",
+        "--remount-ro", "/",
+        "--chdir", launch.workspace,
+        "--", *command,
+    ]  # fmt: skip
+
+
+class _Bubblewrap(Launched):
+    def __init__(
+        self, process: subprocess.Popen[bytes], control: socket.socket, uid: HostUid | None
+    ) -> None:
+        super().__init__(process, control)
+        self._uid = uid
+
+    def kill(self) -> None:
+        self.process.kill()  # the namespace dies with it
+
+    def release(self) -> None:
+        if self._uid is not None:
+            self._uid.release()
+
+    def explain(self, stderr: str) -> SandboxError | SandboxUnavailable:
+        return explain_failure(stderr)
 
 
 def _isolation() -> list[str]:
@@ -132,9 +139,7 @@ def _isolation() -> list[str]:
     ]  # fmt: skip
 
 
-def _file_system(
-    python: SandboxPython, workspace: str, scratch: Sequence[str], size_bytes: int
-) -> list[str]:
+def _file_system(python: SandboxPython, launch: Launch) -> list[str]:
     arguments = ["--ro-bind", "/usr", "/usr"]
     for directory in _SYSTEM_DIRECTORIES:
         if os.path.islink(directory):
@@ -148,20 +153,19 @@ def _file_system(
     for name in ("python", "python3"):
         arguments += ["--symlink", python.executable, f"/run/bin/{name}"]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    for directory in (workspace, *scratch):
+    size_bytes = launch.settings.workspace_mb << 20
+    for directory in (launch.workspace, *launch.scratch):
         arguments += ["--size", str(size_bytes), "--tmpfs", directory]
     return arguments
 
 
 def _laid_files(descriptors: list[int]) -> list[str]:
-    here = Path(__file__).parent
     files = {path: text.encode() for path, text in _OWN_FILES.items()}
-    for name in _SOURCES:
-        files[f"{_SOURCE_ROOT}/steelyard/sandbox/{name}"] = (here / name).read_bytes()
+    files |= {f"{_SOURCE_ROOT}/{name}": data for name, data in sources().items()}
     arguments: list[str] = []
     for path, data in files.items():
         descriptor = _data_descriptor(descriptors, data)
-        arguments += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
+        arguments += ["--perms", "0444", "--file", str(descriptor), path]  # on / (read-only)
     return arguments
 
 
@@ -177,17 +181,12 @@ def _packages(descriptors: list[int], packages: SandboxPackages) -> list[str]:
     return arguments
 
 
-def _environment(workspace: str, packages: bool) -> list[str]:
+def _environment(launch: Launch) -> list[str]:
     variables = {
         "PATH": "/run/bin:/usr/local/bin:/usr/bin:/bin",
-        "HOME": workspace,
-        "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",
-        # One program, one verdict: the order of a set must not differ between two sandboxes.
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **environment(launch.workspace),
     }
-    if packages:
+    if launch.settings.packages:
         # A linear algebra library starts a thread per core of the machine, which the limits on
         # processes and address space would turn into failures.
         variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -215,43 +214,14 @@ def _installed(program: str, package: str) -> str:
     return path
 
 
-def _spawn(command: list[str], descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    def spawn() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=descriptors,
-            cwd="/",
-            env={},
-            start_new_session=True,  # Ctrl-C is for the trainer, which then ends us in order
-        )
-
-    return _spawner(os.getpid()).submit(spawn).result()
-
-
-@functools.cache
-def _spawner(process: int) -> ThreadPoolExecutor:
-    """One thread that lives as long as this process.
-
-    The kernel's "die with parent" means the thread that forked: a sandbox started by a short-lived
-    thread would be killed when that thread ends.
-    """
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="sandbox-spawner")
-
-
 def explain_failure(stderr: str) -> SandboxError | SandboxUnavailable:
     """Why bubblewrap did not start, from what it printed."""
     said = " ".join(stderr.split())[-300:] or "nothing"
     if "unknown option" in stderr.lower():
         return SandboxUnavailable(f"bubblewrap 0.8 or newer is needed (bwrap said: {said})")
-    hints = ("namespace", "uid map", "RTM_NEWADDR", "Operation not permitted", "setpriv")
-    if any(hint in stderr for hint in hints):
-        return SandboxUnavailable(
-            "user namespaces are not available to bubblewrap: set sysctl "
-            "kernel.unprivileged_userns_clone=1 and user.max_user_namespaces>0; on Ubuntu 24.04 "
-            "allow it with an AppArmor profile for bwrap or sysctl "
-            f"kernel.apparmor_restrict_unprivileged_userns=0 (bwrap said: {said})"
-        )
+    for hints, remedy in _REMEDIES:
+        if any(hint in stderr for hint in hints):
+            return SandboxUnavailable(
+                f"user namespaces are not available to bubblewrap: {remedy} (bwrap said: {said})"
+            )
     return SandboxError(f"the sandbox did not start (bwrap said: {said})")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from steelyard.sandbox.wire import FrameError, decode, encode, receive_frame, send_frame
+from steelyard.sandbox.frames import FrameError
+from steelyard.sandbox.wire import decode, encode, receive_frame, send_frame
 
 MAX_REPLY_BYTES = 4 << 20
 """Largest answer that is read from a program."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
-from steelyard.sandbox import bubblewrap
+from steelyard.sandbox import bubblewrap, container
 from steelyard.sandbox.calling import Caller
 from steelyard.sandbox.errors import SandboxError
+from steelyard.sandbox.frames import FrameError, receive_reply, send_request
+from steelyard.sandbox.launching import Launch, Launched
 from steelyard.sandbox.settings import SandboxSettings
-from steelyard.sandbox.wire import FrameError, receive_frame, send_frame
 
 _EXIT_WAIT_SECONDS = 0.2
 """A program's channel closes a moment before its process has exited."""
@@ -73,9 +71,7 @@ class Sandbox:
         self._workspace = workspace
         self._scratch = ("/tmp", "/dev/shm", *directories)
         self._lock = threading.RLock()
-        self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._uid: bubblewrap.HostUid | None = None
+        self._launched: Launched | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -86,8 +82,8 @@ class Sandbox:
 
     @property
     def pid(self) -> int | None:
-        """The host's process id of bubblewrap, while the sandbox runs."""
-        return None if self._process is None else self._process.pid
+        """The host's process id of bubblewrap, or docker's client, while the sandbox runs."""
+        return None if self._launched is None else self._launched.process.pid
 
     @property
     def closed(self) -> bool:
@@ -206,27 +202,21 @@ class Sandbox:
         """Ends the sandbox with everything in it, also during another thread's request, which
         then raises SandboxError. Never raises; may be called again."""
         if not self._lock.acquire(blocking=False):
-            process = self._process
-            if process is not None:
-                process.kill()  # the request ends now, and with it the wait for the lock
+            launched = self._launched
+            if launched is not None:
+                launched.kill()  # the request ends now, and with it the wait for the lock
             self._lock.acquire()
         try:
             self._closed = True
-            process, self._process = self._process, None
-            control, self._control = self._control, None
-            if control is not None:
-                control.close()  # the supervisor exits, and its namespace with it
-            if process is not None:
-                try:
-                    process.wait(1.0)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                assert process.stderr is not None
-                process.stderr.close()
-            if self._uid is not None:
-                self._uid.release()
-                self._uid = None
+            launched, self._launched = self._launched, None
+            if launched is not None:
+                launched.control.close()  # the supervisor exits, and its namespace with it
+                if not launched.wait():
+                    launched.kill()
+                    launched.process.wait()
+                assert launched.process.stderr is not None
+                launched.process.stderr.close()
+                launched.release()
         finally:
             self._lock.release()
 
@@ -244,10 +234,10 @@ class Sandbox:
             deadline = time.monotonic() + timeout_seconds + self.settings.grace_seconds
             try:
                 control.settimeout(timeout_seconds + self.settings.grace_seconds)
-                send_frame(control, {"op": operation, **(header or {})}, blob)
+                send_request(control, {"op": operation, **(header or {})}, blob)
                 if descriptor is not None:
                     socket.send_fds(control, [b"\0"], [descriptor])
-                reply, data = receive_frame(control, self._max_reply_bytes, deadline)
+                reply, data = receive_reply(control, self._max_reply_bytes, deadline)
             except (OSError, EOFError, FrameError) as error:
                 self._fail(f"{operation}: {error or type(error).__name__}")
             except BaseException:  # Ctrl-C: the answer would be taken for the next request's
@@ -264,59 +254,35 @@ class Sandbox:
     def _started(self) -> socket.socket:
         if self._closed:
             raise SandboxError("the sandbox is closed")
-        if self._control is None:
+        if self._launched is None:
             self._start()
-        assert self._control is not None
-        return self._control
+        assert self._launched is not None
+        return self._launched.control
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        self._control = ours
+        seconds = self.settings.start_timeout_seconds
+        start = bubblewrap.start if self.settings.backend == "bubblewrap" else container.start
+        launch = Launch(self.settings, self._workspace, self._scratch)
         try:
-            if os.geteuid() == 0:
-                self._uid = bubblewrap.HostUid()
-            settings = self.settings
-            with theirs:
-                self._process = bubblewrap.start(
-                    workspace=self._workspace,
-                    scratch=self._scratch,
-                    workspace_mb=settings.workspace_mb,
-                    supervisor_settings=self._supervisor_settings(),
-                    control=theirs,
-                    uid=None if self._uid is None else self._uid.uid,
-                    packages=settings.packages,
-                )
-            receive_frame(ours, 1024, time.monotonic() + settings.start_timeout_seconds)
+            self._launched = start(launch)
+            send_request(self._launched.control, launch.supervisor_settings)
+            receive_reply(self._launched.control, 1024, time.monotonic() + seconds)
         except (EOFError, ConnectionError, FrameError):
-            stderr = self._stderr()
+            assert self._launched is not None
+            error = self._launched.explain(self._launched.printed())
             self.close()
-            raise bubblewrap.explain_failure(stderr) from None
+            raise error from None
         except TimeoutError:
             self.close()
-            raise SandboxError(
-                f"the sandbox did not start in {settings.start_timeout_seconds} seconds"
-            ) from None
+            raise SandboxError(f"the sandbox did not start in {seconds} seconds") from None
         except BaseException:
             self.close()
             raise
 
-    def _supervisor_settings(self) -> str:
-        places = {"workspace": self._workspace, "scratch": self._scratch}
-        return json.dumps({**self.settings.model_dump(), **places})
-
-    def _stderr(self) -> str:
-        """What bubblewrap and the supervisor printed; ends them, if they have not ended."""
-        process = self._process
-        if process is None:
-            return ""
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        os.set_blocking(process.stderr.fileno(), False)
-        return (process.stderr.read() or b"").decode(errors="replace")
-
     def _fail(self, reason: str) -> NoReturn:
-        stderr = " ".join(self._stderr().split())[-300:]
+        assert self._launched is not None
+        self._launched.kill()
+        stderr = " ".join(self._launched.printed().split())[-300:]
         self.close()
         raise SandboxError(f"the sandbox died ({reason}){': ' + stderr if stderr else ''}")
 
@@ -325,12 +291,12 @@ def _listing(files: Mapping[str, bytes]) -> list[tuple[str, int]]:
     return [(path, len(data)) for path, data in files.items()]
 
 
-def check_available() -> None:
+def check_available(settings: SandboxSettings | None = None) -> None:
     """Starts a sandbox and runs a command in it.
 
     Raises SandboxUnavailable or SandboxError, each with one sentence that says what to do.
     """
-    with Sandbox() as sandbox:
+    with Sandbox(settings) as sandbox:
         completed = sandbox.run(["python3", "-c", "print('ready')"], timeout_seconds=10)
     if completed.stdout != b"ready\n":
         raise SandboxError(

@@ -39,7 +39,7 @@ _NUMBERS: dict[str, tuple[int, tuple[int, ...], int]] = {
 
 
 def seccomp_filter(machine: str | None = None) -> bytes | None:
-    """The filter as classic BPF, as bubblewrap's `--seccomp` reads it; denied calls give EPERM.
+    """The filter as classic BPF, an array of `struct sock_filter`; denied calls give EPERM.
 
     `prlimit64` is allowed only on the caller itself. None for an architecture whose system call
     numbers are not listed here: the sandbox then does without.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -10,6 +12,16 @@ class SandboxSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    backend: Literal["bubblewrap", "docker", "podman"] = Field(
+        default="bubblewrap",
+        description="What isolates. If it is missing nothing runs: there is no fall-back.",
+    )
+    image: str = Field(
+        default="docker.io/library/python:3.12-slim",
+        min_length=1,
+        pattern="^[^-]",
+        description="With docker or podman: the image, which must be there and have python3.",
+    )
     memory_mb: int = Field(
         default=1024,
         ge=64,
@@ -32,7 +44,8 @@ class SandboxSettings(BaseModel):
     )
     packages: bool = Field(
         default=False,
-        description="Whether the running environment's Python packages can be imported inside.",
+        description="Whether the running environment's Python packages can be imported inside; "
+        "with docker or podman those of the image.",
     )
     start_timeout_seconds: float = Field(
         default=10.0, gt=0, description="How long a sandbox may take to start."

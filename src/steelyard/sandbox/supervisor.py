@@ -11,33 +11,40 @@ Requests are frames (see wire.py) whose header has "op"; each gets one reply, wh
 
 from __future__ import annotations
 
-import contextlib
+# The modules signal and socket around these import enum and more: slow.
+import _signal as signal  # type: ignore[import-not-found]
+import _socket
 import ctypes
 import errno
-import gc
-import importlib
-import json
 import os
 import resource
 import select
-import shutil
-import signal
-import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
-from steelyard.sandbox.answering import answer_calls
-from steelyard.sandbox.wire import receive_frame, send_frame
+from steelyard.sandbox.frames import receive_request, send_reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every module that is imported here delays every sandbox
+    import socket
+    from collections.abc import Callable, Iterator
+    from io import FileIO
+    from typing import Any, NoReturn
 
 _TICK_SECONDS = 0.1
 _MAX_FILES = 10_000
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+_MESSAGE_QUEUES = "/dev/mqueue"
+"""Container engines mount it, writable for everybody; bubblewrap does not."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_INODE_BYTES = 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # What small programs import most: a forked child then finds it imported.
+_ANSWERING = "steelyard.sandbox.answering"
 _PRELOAD = (
     *("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
     *("functools", "heapq", "itertools", "math", "operator", "random", "re", "statistics"),
@@ -45,16 +52,70 @@ _PRELOAD = (
 )
 
 
+class _suppress:
+    def __init__(self, kind: type[OSError]) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self._kind)
+
+
 def main() -> None:
-    """Serves until the socket closes; argv: the socket's descriptor, the settings as JSON."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    """Serves until the socket closes; argv: its descriptor or its path."""
+    if not hasattr(os, "pidfd_open"):  # a container's image may bring any interpreter
+        sys.exit("the sandbox's python3 is older than 3.9")
+    if not sys.argv[1].isdigit():
+        __import__(_ANSWERING)  # in a container the sources are gone once we have connected
+    control = _open_control(sys.argv[1])
+    settings, _ = receive_request(control)
+    if settings["seccomp"] is not None:
+        _filter_system_calls(settings["seccomp"])
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]  # a container engine may pass on the host's, with a password in it
+    with _suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # if memory runs out, the sandbox goes first, not the trainer
     if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         sys.exit("prctl(PR_SET_DUMPABLE) failed")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would make pid 1 killable
-    control = socket.socket(fileno=int(sys.argv[1]))
-    control.set_inheritable(False)
-    _Supervisor(control, json.loads(sys.argv[2])).serve()
+    supervisor = _Supervisor(control, settings)
+    if settings["backend"] != "bubblewrap":  # whose mounts are all ours
+        supervisor.check_mounts()
+    supervisor.serve()
+
+
+def _open_control(where: str) -> socket.socket:
+    if where.isdigit():
+        os.set_inheritable(int(where), False)
+        return _socket_of(int(where))
+    control = _socket.socket(_socket.AF_UNIX)
+    control.connect(where)
+    return control  # type: ignore[return-value]
+
+
+def _socket_of(descriptor: int) -> socket.socket:
+    return _socket.socket(fileno=descriptor)  # type: ignore[return-value]
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+
+
+def _filter_system_calls(code: bytes) -> None:
+    """Installs the filter of seccomp.py on this process and everything that it will start."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = _FilterProgram(len(code) // 8, ctypes.addressof(buffer))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    one, nothing = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    if prctl(_PR_SET_NO_NEW_PRIVS, one, nothing, nothing, nothing) != 0 or prctl(
+        _PR_SET_SECCOMP,
+        ctypes.c_ulong(_SECCOMP_MODE_FILTER),
+        ctypes.byref(program),
+        nothing,
+        nothing,
+    ):
+        sys.exit(f"the system call filter could not be installed: errno {ctypes.get_errno()}")
 
 
 class _Supervisor:
@@ -62,6 +123,8 @@ class _Supervisor:
         self._control = control
         self._workspace: str = settings["workspace"]
         self._roots: list[str] = [self._workspace, *settings["scratch"]]
+        if os.path.isdir(_MESSAGE_QUEUES):
+            self._roots.append(_MESSAGE_QUEUES)  # so that it is wiped as well
         self._max_file_bytes = settings["file_mb"] << 20
         self._max_total_bytes = settings["workspace_mb"] << 20
         self._max_output_bytes = settings["output_kb"] << 10
@@ -82,21 +145,39 @@ class _Supervisor:
             "end": self._end_program,
         }
 
-    def serve(self) -> None:
-        send_frame(self._control, {"ready": True})
+    def check_mounts(self) -> None:
+        """Exits if a directory of ours cannot be written, or a place that is not ours can.
+
+        An image's VOLUME is such a place: unbounded, not wiped, and not read-only with the rest.
+        """
+        for root in self._roots:
+            if not os.access(root, os.W_OK):
+                sys.exit(
+                    f"the image has a directory {root} of its own that not everybody may write"
+                )
+        with open("/proc/self/mountinfo") as file:
+            places = [line.split()[4] for line in file]
+        for place in places:
+            if place in (*self._roots, "/dev/pts") or not os.access(place, os.W_OK):
+                continue
+            if stat.S_ISDIR(mode := os.stat(place).st_mode) or stat.S_ISREG(mode):
+                sys.exit(f"{place} is writable in this sandbox: take an image without VOLUME")
+
+    def serve(self) -> NoReturn:
+        send_reply(self._control, {"ready": True})
         while True:
             while self._program is not None and not self._readable(_TICK_SECONDS):
                 self._watch_memory()
             try:
-                header, blob = receive_frame(self._control, 1 << 32)
+                header, blob = receive_request(self._control)
             except EOFError:
-                return
+                os._exit(0)  # the namespace ends with us
             try:
                 reply, data = self._operations[header.pop("op")](blob=blob, **header)
             except OSError as error:
                 said = error.strerror or str(error)
                 reply, data = {"errno": error.errno or errno.EIO, "error": said}, b""
-            send_frame(self._control, reply, data)
+            send_reply(self._control, reply, data)
 
     def _readable(self, timeout_seconds: float) -> bool:
         return bool(select.select([self._control], [], [], timeout_seconds)[0])
@@ -114,24 +195,22 @@ class _Supervisor:
         if len(data) > self._max_file_bytes:
             raise OSError(errno.EFBIG, f"{path}: larger than {self._max_file_bytes} bytes")
         mode = 0o755 if data.startswith(b"#!") else 0o644
-        with self._opened(path, os.O_WRONLY | os.O_CREAT, mode=mode) as fd:
-            os.ftruncate(fd, 0)
+        with self._opened(path, os.O_WRONLY | os.O_CREAT, mode=mode) as file:
+            file.truncate(0)
             view = memoryview(data)
             while view:
-                view = view[os.write(fd, view) :]
+                view = view[file.write(view) :]
 
     def _read(self, *, blob: bytes, path: str) -> tuple[dict[str, Any], bytes]:
-        with self._opened(path, os.O_RDONLY) as fd:
-            return {}, self._content(fd, path)
+        return {}, self._content(path)
 
-    def _content(self, fd: int, path: str) -> bytes:
-        if os.fstat(fd).st_size > self._max_file_bytes:
-            raise OSError(errno.EFBIG, f"{path}: larger than {self._max_file_bytes} bytes")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(self._max_file_bytes)
+    def _content(self, path: str) -> bytes:
+        with self._opened(path, os.O_RDONLY) as file:
+            if os.fstat(file.fileno()).st_size > self._max_file_bytes:
+                raise OSError(errno.EFBIG, f"{path}: larger than {self._max_file_bytes} bytes")
+            return file.readall()[: self._max_file_bytes]
 
-    @contextlib.contextmanager
-    def _opened(self, path: str, flags: int, mode: int = 0o644) -> Iterator[int]:
+    def _opened(self, path: str, flags: int, mode: int = 0o644) -> FileIO:
         """Opens a regular file below one of the roots without following a symbolic link.
 
         A link could lead to this process's own files under /proc, or make the trusted side
@@ -142,7 +221,7 @@ class _Supervisor:
         try:
             for part in parts[:-1]:
                 if flags & os.O_CREAT:
-                    with contextlib.suppress(FileExistsError):
+                    with _suppress(FileExistsError):
                         os.mkdir(part, dir_fd=directory)
                 child = os.open(part, _DIRECTORY, dir_fd=directory)
                 os.close(directory)
@@ -153,12 +232,10 @@ class _Supervisor:
             raise OSError(error.errno, f"{path}: {_reason(error)}") from None
         finally:
             os.close(directory)
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise OSError(errno.EINVAL, f"{path}: not a regular file")
-            yield fd
-        finally:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
+            raise OSError(errno.EINVAL, f"{path}: not a regular file")
+        return open(fd, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         root, rest = self._workspace, path
@@ -189,8 +266,7 @@ class _Supervisor:
                 if reason:
                     refused[ascii(path)[1:-1]] = reason
                     continue
-                with self._opened(path, os.O_RDONLY) as fd:
-                    content = self._content(fd, path)
+                content = self._content(path)
             except OSError as error:
                 refused[ascii(path)[1:-1]] = _reason(error)
                 continue
@@ -219,9 +295,12 @@ class _Supervisor:
 
     def _empty(self) -> bool:
         """Empties every writable directory; False if something could not be removed."""
+        import shutil
+
         try:
             for root in self._roots:
-                os.chmod(root, 0o755)
+                if os.stat(root).st_uid == os.geteuid():  # else nobody in here could change it
+                    os.chmod(root, 0o755)
                 with os.scandir(root) as entries:
                     for entry in list(entries):
                         if entry.is_dir(follow_symlinks=False):
@@ -347,8 +426,11 @@ class _Supervisor:
         resident = 0
         for name in os.listdir("/proc"):
             if name.isdigit() and name != "1":
-                with contextlib.suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
+                with _suppress(OSError), open(f"/proc/{name}/statm", "rb") as file:
                     resident += int(file.read().split()[1]) * _PAGE_BYTES
+        for root in self._roots:  # an empty file takes none of a tmpfs's size, but the kernel's
+            usage = os.statvfs(root)
+            resident += (usage.f_files - usage.f_ffree) * _INODE_BYTES
         if resident <= self._max_memory_bytes:
             return False
         self._signal_all()
@@ -366,7 +448,7 @@ class _Supervisor:
             statuses[pid] = status
 
     def _signal_all(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with _suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)  # everything but ourselves; no fork can slip through
 
     # Programs
@@ -375,8 +457,7 @@ class _Supervisor:
         self, *, blob: bytes, files: list[list[Any]], module: str, function: str
     ) -> tuple[dict[str, Any], bytes]:
         """Forks a child that answers calls on a socket of its own, which follows the request."""
-        _, fds, _, _ = socket.recv_fds(self._control, 1, 1)
-        channel = socket.socket(fileno=fds[0])
+        channel = _socket_of(_receive_descriptor(self._control))
         try:
             self._put(blob=blob, files=files)
             self._preload()
@@ -392,8 +473,11 @@ class _Supervisor:
         if self._preloaded:
             return
         self._preloaded = True
-        for name in _PRELOAD:
-            importlib.import_module(name)
+        import gc
+        from importlib import import_module
+
+        for name in (*_PRELOAD, _ANSWERING):
+            import_module(name)
         gc.collect()
         gc.freeze()  # a child's collector then does not touch, and copy, what it inherited
 
@@ -408,12 +492,14 @@ class _Supervisor:
             os.closerange(4, _max_descriptor())
             os.chdir(self._workspace)
             self._limit()
-            import random  # preloaded by now; too slow to import before a sandbox is ready
+            import random  # both preloaded by now; too slow to import before a sandbox is ready
+
+            from steelyard.sandbox.answering import answer_calls
 
             if self._packages:
                 _add_packages()
             random.seed(0)  # one program, one verdict, even if it throws dice
-            answer_calls(socket.socket(fileno=3), self._workspace, module, function)
+            answer_calls(_socket_of(3), self._workspace, module, function)
         finally:
             os._exit(0)
 
@@ -447,6 +533,11 @@ def _add_packages() -> None:
     import site
 
     site.main()
+
+
+def _receive_descriptor(control: socket.socket) -> int:
+    _, ancillary, _, _ = control.recvmsg(1, _socket.CMSG_LEN(4))
+    return int.from_bytes(ancillary[0][2][:4], sys.byteorder)
 
 
 class _Capture:
@@ -487,7 +578,7 @@ def _feed(fd: int, pending: memoryview) -> memoryview:
 def _reap(pid: int) -> int | None:
     """Reaps whoever has ended, orphans included; the status of `pid` if it is among them."""
     status = None
-    with contextlib.suppress(ChildProcessError):
+    with _suppress(ChildProcessError):
         while True:
             ended, its_status = os.waitpid(-1, os.WNOHANG)
             if ended == 0:

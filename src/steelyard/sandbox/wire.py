@@ -1,6 +1,6 @@
-"""Frames and values on a socket between a trusted and an untrusted side.
+"""JSON frames and values on a socket between a trusted and an untrusted side.
 
-A frame is two big-endian 32-bit lengths, a JSON header and a blob of bytes. A value is a tree of
+A value is a tree of
 plain Python data, encoded so that every type survives exactly and nothing else can be expressed:
 no pickle, no classes. Standard library only: this file also runs inside sandboxes.
 """
@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
-import time
 from typing import Any
 
-_LENGTHS = struct.Struct(">II")
+from steelyard.sandbox.frames import FrameError, receive_bytes, send_bytes
+
 _SCALARS = (type(None), bool, int, float, str)
 MAX_DEPTH = 64
 """How deeply an encoded value may be nested."""
 MAX_INTEGER_BITS = 14_000
 """Longest integer: Python itself refuses to read more than 4,300 decimal digits."""
-
-
-class FrameError(ValueError):
-    """The other side sent something that is not a frame of ours."""
 
 
 class UnsupportedValue(ValueError):
@@ -35,8 +30,7 @@ class UnsupportedValue(ValueError):
 
 def send_frame(sock: socket.socket, header: Any, blob: bytes = b"") -> None:
     """Sends one frame. Raises OSError (TimeoutError) if the other side is gone or does not read."""
-    text = json.dumps(header, separators=(",", ":")).encode()
-    sock.sendall(_LENGTHS.pack(len(text), len(blob)) + text + blob)
+    send_bytes(sock, json.dumps(header, separators=(",", ":")).encode(), blob)
 
 
 def receive_frame(
@@ -46,30 +40,11 @@ def receive_frame(
 
     Raises EOFError if the other side closed, TimeoutError, or FrameError.
     """
-    header_size, blob_size = _LENGTHS.unpack(_receive(sock, _LENGTHS.size, deadline))
-    if header_size + blob_size > max_bytes:
-        raise FrameError(f"a frame of {header_size + blob_size} bytes, more than {max_bytes}")
-    text = _receive(sock, header_size, deadline)
-    blob = _receive(sock, blob_size, deadline)
+    text, blob = receive_bytes(sock, max_bytes, deadline)
     try:
         return json.loads(text), blob
     except (ValueError, RecursionError) as error:
         raise FrameError(f"a frame whose header is not JSON: {error}") from None
-
-
-def _receive(sock: socket.socket, size: int, deadline: float | None) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        if deadline is not None:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:  # a zero timeout would mean non-blocking, and a slow drip forever
-                raise TimeoutError("no complete frame in time")
-            sock.settimeout(remaining)
-        chunk = sock.recv(min(size - len(data), 1 << 20))
-        if not chunk:
-            raise EOFError("the other side closed the channel")
-        data += chunk
-    return bytes(data)
 
 
 def encode(value: Any, depth: int = 0) -> Any:
