@@ -104,18 +104,21 @@ def test_limits_end_the_episode_by_name(renderer, encode, settings, turns, reaso
     assert played.stop_reason is reason
 
 
-def test_time_runs_out(renderer):
-    class Slow:
-        async def sample(self, token_ids, *, max_new_tokens):
-            await asyncio.sleep(5)
-
+def test_the_time_that_the_engine_takes_is_not_the_agents(renderer, encode):
     import dataclasses
 
-    task = dataclasses.replace(TASK, agent_timeout_seconds=0.05)
+    class Slow(Script):
+        async def sample(self, token_ids, *, max_new_tokens):
+            await asyncio.sleep(0.2)
+            return await super().sample(token_ids, max_new_tokens=max_new_tokens)
+
+    task = dataclasses.replace(TASK, agent_timeout_seconds=0.1)
+    policy = Slow([[*encode(text), STOP] for text in (call("read"), call("submit"))])
     played = asyncio.run(
-        attempt(task, Slow(), renderer, frozenset({STOP}), SANDBOXES, AgentSettings())
+        attempt(task, policy, renderer, frozenset({STOP}), SANDBOXES, AgentSettings())
     )
-    assert played.stop_reason is StopReason.TIME_LIMIT
+    assert played.stop_reason is StopReason.SUBMITTED
+    assert played.seconds["sampling"] > 0.3
 
 
 def test_time_that_runs_out_during_a_command_leaves_a_whole_turn(renderer, encode):

@@ -116,13 +116,16 @@ class _Loop:
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))
         self.seconds = {"sampling": 0.0, "tools": 0.0}
+        self._limit = asyncio.timeout(None)
         self.states: list[Mapping[str, bytes]] = []
 
     async def run(self) -> StopReason:
-        """Every step, or the only one, each with its own limits of time and turns."""
+        """Every step, or the only one, each with its own limits of turns and of time that is not
+        the engine's."""
         for step in self._task.steps or (self._task,):
             try:
-                reason = await asyncio.wait_for(self._step(), step.agent_timeout_seconds)
+                async with asyncio.timeout(step.agent_timeout_seconds) as self._limit:
+                    reason = await self._step()
             except TimeoutError:
                 return StopReason.TIME_LIMIT
             if reason is not StopReason.SUBMITTED:
@@ -170,11 +173,18 @@ class _Loop:
         return None
 
     async def _sample(self, token_ids: list[int], budget: int) -> Sample:
+        """Samples while the time limit stands still: how long an engine that others share takes says
+        nothing about the agent, and its tokens are limited by number."""
         began = time.monotonic()
+        deadline = self._limit.when()
+        self._limit.reschedule(None)
         try:
             return await self._policy.sample(token_ids, max_new_tokens=budget)
         finally:
-            self.seconds["sampling"] += time.monotonic() - began
+            taken = time.monotonic() - began
+            self.seconds["sampling"] += taken
+            if deadline is not None:
+                self._limit.reschedule(deadline + taken)
 
     async def _call(self, text: str) -> ToolCall:
         """Reads and carries out the call; whatever is wrong with it becomes the observation."""
