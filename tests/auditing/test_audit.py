@@ -252,3 +252,16 @@ def test_the_report_is_json_and_markdown(report: Report) -> None:
 def test_a_probe_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match=r"exits/jump: there is no such probe; give a family"):
         audit([program(CHECKS)], AuditSettings(only="exits/jump"))
+
+
+def test_a_whole_response_as_the_stored_answer_is_taken_apart(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"prompt": f"What is {a} + 1? End with <answer>number</answer>.",
+         "value": str(a + 1), "expected": f"I add.\n<answer>{a + 1}</answer>"}
+        for a in (3, 17)
+    ]  # fmt: skip
+    source = (
+        "def score(prompt, answer, value, expected):\n"
+        "    return float(answer.endswith(f'<answer>{value}</answer>'))\n"
+    )
+    assert "answers/contains" not in proved(audit(texts(tmp_path, source, rows)).tasks[0])

@@ -173,8 +173,8 @@ class _Loop:
         return None
 
     async def _sample(self, token_ids: list[int], budget: int) -> Sample:
-        """Samples while the time limit stands still: how long an engine that others share takes says
-        nothing about the agent, and its tokens are limited by number."""
+        """Samples while the time limit stands still: how long an engine that others share takes
+        says nothing about the agent, and its tokens are limited by number."""
         began = time.monotonic()
         deadline = self._limit.when()
         self._limit.reschedule(None)

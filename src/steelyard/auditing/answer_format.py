@@ -12,6 +12,12 @@ _KEY = re.compile(r"[{,]\s*[\"'](\w+)[\"']\s*:")
 _LABEL = re.compile(
     r"((?:the )?(?:final )?answer(?: is)?\s*[:=]|(?:the )?(?:final )?answer is)", re.I
 )
+_DRESSED = (
+    re.compile(r"\\boxed\{([^{}]*)\}"),
+    re.compile(r"<(?:answer|final|result|output|solution)>\s*([^<>]*?)\s*</", re.I),
+    re.compile(r"####\s*(\S.*?)\s*$", re.M),
+    re.compile(r"answer(?: is|:)\s*(\S.*?)\.?\s*$", re.I | re.M),
+)
 _ANSWER_TAGS = ("answer", "final", "final_answer", "output", "result", "solution", "response")
 _REASONING = "Working it out step by step."
 
@@ -34,6 +40,19 @@ def candidate_formats(prompt: str) -> list[AnswerFormat]:
     names = {form.name for form in promised}
     guesses = [form for form in _usual() if form.name not in names]
     return [*promised, PLAIN, *guesses]
+
+
+def undressed(text: str) -> tuple[str, Callable[[str], str]]:
+    """The answer in a whole stored response, and the same response around another answer.
+
+    A text without any of the usual marks is the answer itself.
+    """
+    for pattern in _DRESSED:
+        found = list(pattern.finditer(text))
+        if found and found[-1].group(1) != text:
+            start, end = found[-1].span(1)
+            return text[start:end], lambda other: f"{text[:start]}{other}{text[end:]}"
+    return text, lambda other: other
 
 
 def _promised(prompt: str) -> list[AnswerFormat]:

@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from steelyard.auditing.answer_format import undressed
 from steelyard.auditing.findings import Kind
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target
@@ -77,9 +79,13 @@ def examples_of(target: Target) -> Iterator[Example]:
     golds = {id(task): text for task in target.examples if (text := gold_text(task)) is not None}
     for task in target.examples:
         if id(task) in golds:
-            gold = golds[id(task)]
-            others = tuple(text for key, text in golds.items() if key != id(task))
-            yield Example(task, gold, others, target.form.wrap)
+            gold, dress = undressed(golds[id(task)])
+            others = tuple(undressed(text)[0] for key, text in golds.items() if key != id(task))
+            yield Example(task, gold, others, partial(_dressed, target.form.wrap, dress))
+
+
+def _dressed(outer: Callable[[str], str], inner: Callable[[str], str], text: str) -> str:
+    return outer(inner(text))
 
 
 def gold_text(task: Task) -> str | None:
