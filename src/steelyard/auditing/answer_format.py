@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 _TAG = re.compile(r"<([A-Za-z][\w-]*)>")
 _KEY = re.compile(r"[{,]\s*[\"'](\w+)[\"']\s*:")
@@ -51,8 +52,12 @@ def undressed(text: str) -> tuple[str, Callable[[str], str]]:
         found = list(pattern.finditer(text))
         if found and found[-1].group(1) != text:
             start, end = found[-1].span(1)
-            return text[start:end], lambda other: f"{text[:start]}{other}{text[end:]}"
+            return text[start:end], partial(_between, text[:start], text[end:])
     return text, lambda other: other
+
+
+def _between(before: str, after: str, other: str) -> str:
+    return f"{before}{other}{after}"
 
 
 def _promised(prompt: str) -> list[AnswerFormat]:
