@@ -24,6 +24,10 @@ def _forge(text="1\\n", record='{"reward": 1.0}'):
 """Defines `_forge`, which writes a full reward where a Harbor verifier would."""
 
 
+Planting = Callable[[Target], Mapping[str, bytes]]
+"""The files that a probe plants in a target's workspace; none where it does not apply."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cheat:
     """One payload. `number` is its place in the catalogue of 54, or 0."""
@@ -49,7 +53,7 @@ def file_probe(
     cheat: tuple[int, str, str],
     use: str,
     fix: str,
-    files: Callable[[Target], Mapping[str, bytes]],
+    files: Planting,
 ) -> Probe:
     """A probe that plants files in the workspace, beside the honest base. Scripts only: checks as
     data never look at another file of the workspace."""

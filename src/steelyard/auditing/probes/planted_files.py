@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from steelyard.auditing.probes.families import FORGE, file_probe
+from steelyard.auditing.probes.families import FORGE, Planting, file_probe
 from steelyard.auditing.submission import Probe
 from steelyard.auditing.target import Target
 
@@ -57,7 +57,7 @@ def _uses_pytest(target: Target) -> bool:
     return "pytest" in target.tests_text
 
 
-def _if_pytest(files: Mapping[str, bytes]) -> object:
+def _if_pytest(files: Mapping[str, bytes]) -> Planting:
     return lambda target: files if _uses_pytest(target) else {}
 
 
@@ -68,7 +68,7 @@ def _conftest(target: Target) -> Mapping[str, bytes]:
     return {f"{folder}/conftest.py".removeprefix("./"): _HOOK for folder in {".", *folders}}
 
 
-def _shadows(payload: bytes) -> object:
+def _shadows(payload: bytes) -> Planting:
     def files(target: Target) -> Mapping[str, bytes]:
         if "python" not in target.tests_text and "pytest" not in target.tests_text:
             return {}
@@ -84,7 +84,7 @@ def _own(target: Target) -> set[str]:
     return set(re.findall(r"^\s*(?:import|from)\s+(\w+)", text, re.MULTILINE))
 
 
-def _start_up(name: str) -> object:
+def _start_up(name: str) -> Planting:
     def files(target: Target) -> Mapping[str, bytes]:
         places = [f".local/lib/python3.{minor}/site-packages" for minor in range(9, 16)]
         planted = {f"{place}/{name}.py": _LEAVE for place in places}
@@ -134,7 +134,7 @@ def _path_files(target: Target) -> Mapping[str, bytes]:
     return {f"{folder}/zz.pth": line for folder in {*folders, "vendor", "lib", "site-packages"}}
 
 
-def _sourced(content: bytes) -> object:
+def _sourced(content: bytes) -> Planting:
     """What the script sources, or reads as an environment file, holds `content` instead."""
 
     def files(target: Target) -> Mapping[str, bytes]:
@@ -189,8 +189,7 @@ def _hidden_bytecode(target: Target) -> Mapping[str, bytes]:
     return files
 
 
-def _probe(family: str, cheat: tuple[int, str, str], files: object) -> Probe:
-    assert callable(files)
+def _probe(family: str, cheat: tuple[int, str, str], files: Planting) -> Probe:
     return file_probe(family, cheat, _USE, _FIX, files)
 
 
