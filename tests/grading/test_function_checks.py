@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from attacks import ATTACKS
+from program_attacks import ATTACKS
 
 from steelyard.episodes import Cause, Check, Scored, Unscored
 from steelyard.grading import Grader, GradingSettings
