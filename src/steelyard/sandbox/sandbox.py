@@ -201,13 +201,13 @@ class Sandbox:
     def close(self) -> None:
         """Ends the sandbox with everything in it, also during another thread's request, which
         then raises SandboxError. Never raises; may be called again."""
+        self._closed = True  # also for a thread that is starting it now
         if not self._lock.acquire(blocking=False):
             launched = self._launched
             if launched is not None:
                 launched.kill()  # the request ends now, and with it the wait for the lock
             self._lock.acquire()
         try:
-            self._closed = True
             launched, self._launched = self._launched, None
             if launched is not None:
                 launched.control.close()  # the supervisor exits, and its namespace with it
@@ -256,6 +256,8 @@ class Sandbox:
             raise SandboxError("the sandbox is closed")
         if self._launched is None:
             self._start()
+            if self._closed:  # by another thread, which waits for this one to end what started
+                raise SandboxError("the sandbox is closed")
         assert self._launched is not None
         return self._launched.control
 
