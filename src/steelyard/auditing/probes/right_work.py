@@ -40,10 +40,11 @@ def _rewritten(target: Target) -> Iterable[Submission]:
 
 
 def _outside_names(target: Target, module: str) -> set[str]:
-    """Names of a module that other files, the tests or the instruction mention: not its own."""
+    """Names that a solver knows of and must keep: those that other files, the module as it was
+    given, or the instruction mention. What only the tests know is no solver's business."""
     gold = target.gold or {}
     other = [data.decode("utf-8", "replace") for path, data in gold.items() if path != module]
-    text = "\n".join([*other, target.tests_text, target.task.instruction])
+    text = "\n".join([*other, *target.visible_texts])
     names = set(re.findall(r"\w+", text))
     verifier = target.task.verifier
     if isinstance(verifier, FunctionChecks | CheckProgram):
