@@ -11,7 +11,7 @@ from corpus import CASES, CLASSES, SOUND
 
 @dataclass(frozen=True)
 class Peer:
-    """`weighty` are the levels at which the peer's own gate fails, `lesser` what else it reports."""
+    """`weighty` are the levels at which its own gate fails, `lesser` what else it reports."""
 
     package: str
     takes: str
@@ -91,8 +91,8 @@ PEERS: Mapping[str, Peer] = {
         "Harbor tasks",
         "default rule",
         "opt-in rule",
-        "It has no severities. Counted: a finding of its default rules, at which its command fails; "
-        "lesser: one of its other rules.",
+        "It has no severities. Counted: a finding of its default rules, at which its command "
+        "fails; lesser: one of its other rules.",
     ),
 }
 

@@ -70,7 +70,7 @@ def _failing(payload: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("inconclusive", adapter["validity"]))
     for row in payload["results"]:
         skipped = row.get("same_as_good") or row.get("no_control")
-        if row["passed"] or skipped or inconclusive and not row.get("answer_free"):
+        if row["passed"] or skipped or (inconclusive and not row.get("answer_free")):
             continue
         text = f"{row['probe']} {row['name']}/{row['variant']}: {row['score']} {row['detail']}"
         found.append((_level(row), text))

@@ -10,7 +10,7 @@ from presenting import BARE, TextCase, folder_of_case, report
 
 
 def main() -> None:
-    """One report, through its own type of environment, so that every column reaches the function."""
+    """One report; its own type of environment lets every column reach the function."""
     case = TextCase(folder_of_case())
     from rewardprobe.probe import Probe
     from rewardprobe.types import NormalizedEnvironment, NormalizedRewardFn

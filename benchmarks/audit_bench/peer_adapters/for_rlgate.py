@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import sys
 import tempfile
 from pathlib import Path
 
 import yaml
-
 from presenting import ProgramCase, folder_of_case, report
 
 

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,7 +51,8 @@ class TextCase:
         if not (folder / "rewards.py").exists():
             refuse("it takes reward functions on text")
         spec = importlib.util.spec_from_file_location("rewards", folder / "rewards.py")
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         self.source = (folder / "rewards.py").read_text()
@@ -88,7 +90,7 @@ class TextCase:
         if "completion" in parameters:
             given = {name: row[name] for name in parameters if name != "completion"}
             reward = self.function(completion=form, **given)
-            return float(asyncio.run(reward)) if inspect.isawaitable(reward) else float(reward)
+            return float(_waited_for(reward) if inspect.isawaitable(reward) else reward)
         return float(self.function(**{**row, "answer": completion}))
 
     def _bare(self, row: dict[str, Any]) -> str:
@@ -96,6 +98,12 @@ class TextCase:
             if found := pattern.fullmatch(self.right(row)):
                 return found[2]
         return self.right(row)
+
+
+def _waited_for(coroutine: Any) -> Any:
+    """The result of a coroutine, from a thread of its own: the peer's may have a running loop."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, coroutine).result()
 
 
 class ProgramCase:
