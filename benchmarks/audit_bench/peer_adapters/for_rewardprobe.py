@@ -15,17 +15,21 @@ def main() -> None:
     from rewardprobe.probe import Probe
     from rewardprobe.types import NormalizedEnvironment, NormalizedRewardFn
 
+    rows = {row["prompt"]: row for row in case.rows}
+
     def score(completion: str, task: dict[str, Any]) -> float:
-        columns = {}
-        for name, value in task["columns"].items():
-            columns[name] = task["answer"] if str(value) == task["known"] else value
+        # It takes columns away too, which no trainer does: then the function gets those of a row.
+        row = rows.get(task.get("prompt", ""), case.rows[0])
+        answer = task.get("answer", row[BARE])
+        columns = {
+            name: answer if str(value) == row[BARE] else value
+            for name, value in row.items()
+            if name != BARE
+        }
         return case.score(columns, completion)
 
-    # `answer` is where its probes look for the right one, and change it.
-    tasks = [
-        {**row, "question": row["prompt"], "answer": row[BARE], "known": row[BARE], "columns": own}
-        for row, own in zip(case.rows, case.columns, strict=True)
-    ]
+    # Further columns with the right answer would be reported as leaks.
+    tasks = [{"prompt": row["prompt"], "answer": row[BARE]} for row in case.rows]
     with contextlib.redirect_stdout(sys.stderr):
         result = Probe()._run_attacks(
             NormalizedEnvironment(
