@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "benchmarks" / "audit_bench"
-sys.path.insert(0, str(BENCH / "peer_adapters"))
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "audit_bench"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks/audit_bench/peer_adapters"))
 
 from corpus import CASES, CLASSES, SOUND, Case, write_case
 from peer_table import PEERS, count, levels
