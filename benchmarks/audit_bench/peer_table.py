@@ -71,12 +71,12 @@ PEERS: Mapping[str, Peer] = {
     "bohrin": _peer(
         "bohrin",
         "programs",
-        "exploit; baseline",
-        "rejected control; lead",
+        "exploit; baseline; rejected control",
+        "lead",
         "It runs nothing: a driver of ours sends its submissions to our grader. Counted: a "
-        "submission that it calls wrong is paid, or the reference is refused; lesser: a rewriting "
-        "of the reference is refused, or a lead is paid. Templates whose parameters have no "
-        "obvious value are left out.",
+        "submission that it calls wrong is paid, or the reference or its rewriting of it is "
+        "refused; lesser: a lead is paid. Templates whose parameters have no obvious value are "
+        "left out.",
     ),
     "gameability": _peer(
         "gameability",
@@ -142,7 +142,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         "anything of weight on the case, whatever it is about; any such report on a sound case is",
         "a false alarm. For our own audit a finding must be proved and have the labelled effect.",
         "*Taken*: cases that the peer accepts; a case that it cannot take is no miss of the first",
-        "recall. In brackets: the same counts with the peer's lesser findings too.",
+        "recall. In brackets: the same counts with the peer's lesser findings too. By class: found",
+        "of taken, and a dash where the peer takes none of the class.",
         "",
         "| | takes | flawed taken | found | recall, taken | recall, all | precision "
         "| false alarms | could not run |",
