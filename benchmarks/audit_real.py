@@ -22,11 +22,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from audit_real_targets import Job, codefix_jobs, gym_jobs, humaneval_jobs
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from audit_real_targets import Job, codefix_jobs, gym_jobs, humaneval_jobs
 from steelyard.auditing import AuditSettings, TaskAudit, Watcher, audit
 from steelyard.grading import GradingSettings
 from steelyard.sandbox import SandboxSettings
@@ -85,9 +85,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _jobs(
-    arguments: argparse.Namespace, folder: Path, say: Callable[[str], None]
-) -> Iterator[Job]:
+def _jobs(arguments: argparse.Namespace, folder: Path, say: Callable[[str], None]) -> Iterator[Job]:
     for target in arguments.targets.split(","):
         if target == "reasoning-gym":
             yield from gym_jobs(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from audit_real_targets.job import Job, installed
-
 from steelyard.tasks import CheckSpec, FunctionChecks, Task, TestScript
 from steelyard.tasks.task import CheckProgram
 
@@ -71,7 +70,11 @@ def codefix_jobs() -> Iterator[Job]:
 
 def _sources(text: str) -> Iterator[_Source]:
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Task":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "Task"
+        ):
             values = {word.arg: word.value for word in node.keywords}
             cases = values["test_cases"]
             assert isinstance(cases, ast.List)

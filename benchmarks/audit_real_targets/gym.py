@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from audit_real_targets.job import Job, installed
-
 from steelyard.tasks import read_jsonl
 
 _VERSION = "0.1.25"
@@ -27,8 +26,8 @@ def gym_jobs(
 ) -> Iterator[Job]:
     """One job per dataset, or per dataset of `datasets`, written below `folder`."""
     installed("reasoning-gym", _VERSION)
-    import reasoning_gym  # noqa: F401, PLC0415 (it registers all datasets)
-    from reasoning_gym.factory import DATASETS  # noqa: PLC0415
+    import reasoning_gym  # noqa: F401 (it registers all datasets)
+    from reasoning_gym.factory import DATASETS
 
     unknown = sorted(set(datasets) - DATASETS.keys())
     if unknown:
@@ -51,7 +50,7 @@ def gym_jobs(
 
 
 def _rows(name: str, module: str, examples: int, seed: int) -> list[dict[str, Any]]:
-    from reasoning_gym.factory import create_dataset  # noqa: PLC0415
+    from reasoning_gym.factory import create_dataset
 
     dataset = create_dataset(name, seed=seed, size=examples)
     entries = [dataset[index] for index in range(examples)]

@@ -44,4 +44,5 @@ def _import(module: str) -> None:
         package = types.ModuleType(".".join(parts[:depth]))
         package.__path__ = [os.path.join(folder, *parts[1:depth])]
         sys.modules[package.__name__] = package
+    importlib.import_module(f"{parts[0]}.coaching")  # first, as the packages do: it is in a circle
     importlib.import_module(module)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from audit_real_targets.job import Job, spread
-
 from steelyard.tasks import Task, TestScript, read_humaneval
 from steelyard.tasks.task import CheckProgram
 

@@ -41,8 +41,8 @@ def audit(
 ) -> Report:
     """Attacks the verifiers of tasks, each in a real sandbox against the real grader.
 
-    Raises ValueError where `only` names no probe, and where this machine has no sandbox. What goes wrong with
-    one task is its `error`, and the others go on.
+    Raises ValueError where `only` names no probe, and where this machine has no sandbox. What goes
+    wrong with one task is its `error`, and the others go on.
     """
     settings, watcher = settings or AuditSettings(), watcher or Watcher()
     chosen_probes(settings.only)
@@ -248,8 +248,9 @@ def _finding(
     if len(group) > 1 or tries > 1:
         evidence += f" ({len(group)} of {tries} tries)"
     return Finding(
-        probe.name, judgement.kind, judgement.strength, probe.title, evidence, probe.use, probe.fix,
-        trial.earned, trial.deserved, shown(submission, target.start),
+        probe.name, judgement.kind, judgement.strength, judgement.title or probe.title, evidence,
+        probe.use, judgement.fix or probe.fix, trial.earned, trial.deserved,
+        shown(submission, target.start),
     )  # fmt: skip
 
 
