@@ -118,7 +118,8 @@ class Judge:
         ordinary = probe.name in _ORDINARY
         strength = Strength.PROVED if ordinary else Strength.LEAD
         evidence = f"no reward at all: {said}"
-        if probe.name in _FAILURES:
+        hung = outcome.cause is Cause.VERIFIER_TIMEOUT
+        if probe.name == "answers/crash" or (probe.name == "answers/flood" and hung):
             return Judgement(trial, strength, Kind.WEAK, evidence)
-        title = "an answer makes the function fail"
+        title = "an answer makes the function " + ("hang" if hung else "fail")
         return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX)
