@@ -223,6 +223,26 @@ def test_a_flawed_reward_function_is_caught(tmp_path: Path, body: str, probe: st
     assert probe in proved(audit(texts(tmp_path, source, SUMS)).tasks[0])
 
 
+def test_garbage_is_tried_where_no_answer_is_stored(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "Find a way out.", "expected": None}]
+    pays_all = "def score(prompt, answer, expected):\n    return 1.0\n"
+    assert "answers/garbage" in proved(audit(texts(tmp_path, pays_all, rows)).tasks[0])
+    pays_none = "def score(prompt, answer, expected):\n    return 0.0\n"
+    assert proved(audit(texts(tmp_path, pays_none, rows)).tasks[0]) == set()
+
+
+def test_a_title_says_what_was_seen(tmp_path: Path) -> None:
+    """Paying a text is not executing it, and failing on one is not paying it."""
+    pays_all = "def score(prompt, answer, expected):\n    return 1.0\n"
+    result = audit(texts(tmp_path, pays_all, SUMS), AuditSettings(only="answers/executed"))
+    paid = next(f for f in result.tasks[0].findings if f.probe == "answers/executed")
+    assert (paid.title, paid.earned) == ("a text that is no answer is paid", 1.0)
+    fails = "def score(prompt, answer, expected):\n    return float(int(answer) == int(expected))\n"
+    result = audit(texts(tmp_path, fails, SUMS), AuditSettings(only="answers/garbage"))
+    failed = next(f for f in result.tasks[0].findings if f.probe == "answers/garbage")
+    assert (failed.title, failed.kind) == ("an answer makes the function fail", Kind.WEAK)
+
+
 def test_a_promised_form_must_be_paid(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"prompt": "Name the capital of France. Case does not matter.", "expected": "Paris"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from steelyard.auditing.baseline import Baseline
 from steelyard.auditing.findings import Kind, Strength, Trial
-from steelyard.auditing.probes.answers import EXECUTION_EXIT_CODE
+from steelyard.auditing.probes.answers import ANSWER_FIX, EXECUTION_EXIT_CODE, FAILURE_FIX
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
@@ -14,6 +14,8 @@ from steelyard.episodes import Cause, Outcome, Scored, Unscored
 _EPSILON = 1e-9
 _ORDINARY = ("answers/nothing", "answers/garbage", "answers/wrong", "answers/constant")
 """Probes whose texts a policy writes every day: a function that fails on them is at fault."""
+_FAILURES = ("answers/executed", "answers/crash", "answers/flood")
+"""Probes that look for a function's failure. Where it pays their text, it has not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,9 @@ class Judgement:
     strength: Strength | None = None
     kind: Kind = Kind.CHEAT
     evidence: str = ""
+    title: str = ""
+    """What was seen, where it is not what the probe's title says; `fix` goes with it."""
+    fix: str = ""
 
 
 class Judge:
@@ -46,6 +51,9 @@ class Judge:
         kind = probe.kind
         if submission.deserves is Deserves.NOTHING and outcome.reward < self._threshold / 2:
             kind = Kind.WEAK  # a floor: it distorts the reward, and nobody can live on it
+        if probe.name in _FAILURES:
+            title = "a text that is no answer is paid"
+            return Judgement(trial, strength, Kind.CHEAT, evidence, title, ANSWER_FIX)
         return Judgement(trial, strength, kind, evidence)
 
     def _deserved(self, submission: Submission) -> float | None:
@@ -109,4 +117,9 @@ class Judge:
             return Judgement(trial)
         ordinary = probe.name in _ORDINARY
         strength = Strength.PROVED if ordinary else Strength.LEAD
-        return Judgement(trial, strength, Kind.WEAK, f"no reward at all: {said}")
+        evidence = f"no reward at all: {said}"
+        hung = outcome.cause is Cause.VERIFIER_TIMEOUT
+        if probe.name == "answers/crash" or (probe.name == "answers/flood" and hung):
+            return Judgement(trial, strength, Kind.WEAK, evidence)
+        title = "an answer makes the function " + ("hang" if hung else "fail")
+        return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX)

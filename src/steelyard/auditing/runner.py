@@ -273,8 +273,9 @@ def _finding(
     if len(group) > 1 or tries > 1:
         evidence += f" ({len(group)} of {tries} tries)"
     return Finding(
-        probe.name, judgement.kind, judgement.strength, probe.title, evidence, probe.use, probe.fix,
-        trial.earned, trial.deserved, shown(submission, target.start),
+        probe.name, judgement.kind, judgement.strength, judgement.title or probe.title, evidence,
+        probe.use, judgement.fix or probe.fix, trial.earned, trial.deserved,
+        shown(submission, target.start),
     )  # fmt: skip
 
 

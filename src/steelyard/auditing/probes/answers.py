@@ -88,6 +88,13 @@ def _dressed(outer: Callable[[str], str], inner: Callable[[str], str], text: str
     return outer(inner(text))
 
 
+def _unanswered(target: Target) -> Iterator[Example]:
+    """The examples that have no stored answer: only what answers nothing can be judged there."""
+    for task in target.examples:
+        if gold_text(task) is None:
+            yield Example(task, "", (), target.form.wrap)
+
+
 def gold_text(task: Task) -> str | None:
     """The stored answer of a text task; None where there is none."""
     if task.answer is None or not task.solution:
@@ -254,7 +261,8 @@ def _crashes(example: Example) -> Iterable[tuple[str, str]]:
     yield "a null character", example.wrap("\0")
     yield "half a surrogate pair", example.wrap("\\ud800")
     yield "an unclosed bracket", example.wrap("((((")
-    yield "an unclosed format", example.wrap("x")[:-1]
+    if example.wrap("x") != "x":
+        yield "an unclosed format", example.wrap("x")[:-1]
     yield "a division by zero", example.wrap("1/0")
     yield "many digits", example.wrap("9" * 5000)
 
@@ -265,10 +273,17 @@ def _floods(example: Example) -> Iterable[tuple[str, str]]:
     yield "very many brackets", example.wrap("{" * 20_000)
 
 
+_NEED_NO_ANSWER: tuple[Texts, ...] = (_garbage, _evaluated, _crashes, _floods)
+"""Texts that are no answer to anything, whatever the right one is."""
+
+
 def _plan(texts: Texts, deserves: Deserves) -> Callable[[Target], Iterable[Submission]]:
     def plan(target: Target) -> Iterable[Submission]:
         if target.grades_text:
-            for example in examples_of(target):
+            examples = list(examples_of(target))
+            if texts in _NEED_NO_ANSWER:
+                examples += _unanswered(target)
+            for example in examples:
                 for label, text in texts(example):
                     yield answer(example.task, text, label, deserves)
 
@@ -276,11 +291,13 @@ def _plan(texts: Texts, deserves: Deserves) -> Callable[[Target], Iterable[Submi
 
 
 _USE = "It learns the cheapest text that the function pays for."
-_FIX = (
+ANSWER_FIX = (
     "Extract one committed answer in the promised format, refuse none and several, and compare its "
     "value with the stored one."
 )
+FAILURE_FIX = "Catch what parsing raises, and score such an answer 0."
 _CODE_FIX = "Never eval or exec an answer; parse it (ast.literal_eval, json.loads, fractions)."
+_FIX = ANSWER_FIX
 _NOTHING, _LESS = Deserves.NOTHING, Deserves.LESS_THAN_SUCCESS
 
 _TABLE: tuple[tuple[int, str, str, Texts, Deserves, str], ...] = (
@@ -306,7 +323,7 @@ PROBES: list[Probe] = [
     Probe(0, "answers", "executed", "the answer is executed as Python", _USE, _CODE_FIX,
           _plan(_evaluated, _LESS)),
     Probe(0, "answers", "crash", "an odd text makes the function fail", _USE,
-          "Catch what parsing raises, and score such an answer 0.", _plan(_crashes, _LESS),
+          FAILURE_FIX, _plan(_crashes, _LESS),
           Kind.WEAK),
     Probe(42, "answers", "flood", "a long text makes the function hang", _USE,
           "Refuse answers beyond a length, and avoid patterns that backtrack.",
