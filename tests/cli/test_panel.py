@@ -99,7 +99,7 @@ def test_panel_fits_and_keeps_its_height(panel: TrainPanel, clock: Clock, width:
     tell(panel, clock)
     panel.note("a note that is far too long for one line " * 10)
     after = drawn(panel, width).splitlines()
-    assert len(before) == len(after) == 18
+    assert len(before) == len(after) == 19
     assert {len(line) for line in after} == {min(width, 120)}
     assert after[0].startswith("╭─ Steelyard · demo · tiny")
 
@@ -107,6 +107,16 @@ def test_panel_fits_and_keeps_its_height(panel: TrainPanel, clock: Clock, width:
 def test_panel_names_a_step_without_a_gradient(panel: TrainPanel) -> None:
     panel.step(report(1, 8, 0))
     assert "0/8 mixed: no gradient, 0/8 so far" in drawn(panel, 100)
+
+
+def test_panel_counts_what_carries_no_reward_by_its_cause(panel: TrainPanel) -> None:
+    step = StepReport(1, 0.5, 16, 60, {}, {"verifier_timeout": 3, "sandbox_failure": 1})
+    panel.step(step)
+    drawn_step = "3 verifier timeout, 1 sandbox failure of 64 episodes, 4 so far"
+    assert drawn_step in drawn(panel, 100)
+    assert step.metrics()["unscored"] == 4
+    panel.step(StepReport(2, 0.5, 32, 64, {}))
+    assert "none of 64 episodes, 4 so far" in drawn(panel, 100)
 
 
 def test_partial_credit_has_no_wilson_interval(panel: TrainPanel) -> None:

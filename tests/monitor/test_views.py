@@ -53,6 +53,19 @@ def test_summary_steps_and_unseen(reader: RunReader) -> None:
     assert (summary["groups_with_signal"], summary["groups"]) == (2, 4)
 
 
+def test_outcomes_are_counted_where_they_happened(reader: RunReader) -> None:
+    counts = view(reader, "summary")["outcomes"]
+    assert counts["training"] == {"solved": 3, "wrong": 11, "sandbox_failure": 2}
+    assert counts["evaluation"] == {
+        "solved": 9, "wrong": 10, "turn_limit": 8, "sandbox_failure": 1,
+    }  # fmt: skip
+    assert counts["heldout"] == {"solved": 9}
+    rows = {row["outcome"]: row for row in view(reader, "outcomes", ["final"])["outcomes"]}
+    assert rows["sandbox_failure"]["example"] == "final/b-key/3"
+    assert rows["sandbox_failure"]["detail"] == "the sandbox died"
+    assert [rows[kind]["evaluation"] for kind in ("solved", "wrong", "truncated")] == [4, 3, 0]
+
+
 def test_summary_cost_and_checkpoints(reader: RunReader) -> None:
     summary = view(reader, "summary")
     cost = summary["cost"]
@@ -149,7 +162,7 @@ def test_narrowing_by_id(reader: RunReader) -> None:
 @pytest.mark.parametrize(
     ("what", "ids", "sentence"),
     [
-        ("nonsense", [], "there is no view 'nonsense': choose one of summary, tasks"),
+        ("nonsense", [], "there is no view 'nonsense': choose one of summary, outcomes"),
         ("groups", ["nobody"], "no group, task or step 'nobody'"),
         ("episodes", ["nobody"], "no episode, group, task or evaluation 'nobody'"),
         ("episode", ["nobody"], "no episode 'nobody'"),

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.episodes import GroupVerdict
+from steelyard.episodes import GroupVerdict, OutcomeKind
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -89,6 +89,17 @@ def rate_text(rate: Json) -> str:
     if rate["n"] == 0:
         return f"– (0 scored, {rate['unscored']} unscored)"
     return f"{percent(rate['pass_at_1'])} ({bounds(rate['low'], rate['high'])}, n={rate['n']})"
+
+
+def outcomes_text(counts: Mapping[str, int]) -> Text:
+    """`12 solved, 30 wrong, 2 verifier timeout`; what carries no reward stands out."""
+    drawn = Text()
+    for kind in OutcomeKind:
+        if counts.get(kind.value):
+            drawn.append(", " if drawn else "")
+            shown = f"{counts[kind.value]:,} {kind.value.replace('_', ' ')}"
+            drawn.append(shown, style="" if kind.scored else BAD)
+    return drawn or Text("none", style=DIM)
 
 
 def bounds(low: float, high: float) -> str:

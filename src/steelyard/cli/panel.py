@@ -27,6 +27,7 @@ from steelyard.cli.drawing import (
     duration,
     interval_bar,
     level,
+    outcomes_text,
     percent,
     printable,
     sparkline,
@@ -142,6 +143,7 @@ class TrainPanel:
             ("", Text()),
             ("groups", self._groups(spark)),
             ("", self._legend()),
+            ("unscored", self._unscored()),
             ("entropy", self._entropy(spark)),
             ("by kind", self._kinds(content)),
             ("", Text()),
@@ -261,6 +263,17 @@ class TrainPanel:
         for verdict, (name, texture, colour) in VERDICTS.items():
             drawn.append(f"{texture} ", style=colour)
             drawn.append(f"{self._steps[-1].groups.get(verdict, 0)} {name}  ")
+        return drawn
+
+    def _unscored(self) -> Text:
+        """Episodes of the last step that carry no reward, and why."""
+        if not self._steps:
+            return Text("–")
+        last = self._steps[-1].unscored
+        drawn = outcomes_text(last)
+        drawn.append(f" of {self._steps[-1].scored + sum(last.values())} episodes", style=DIM)
+        so_far = sum(sum(s.unscored.values()) for s in self._steps)
+        drawn.append(f", {so_far} so far", style=DIM)
         return drawn
 
     def _entropy(self, spark: int) -> Text:

@@ -18,6 +18,7 @@ from steelyard.cli.drawing import (
     bounds,
     duration,
     episode_text,
+    outcomes_text,
     percent,
     rate_text,
     titled_table,
@@ -44,7 +45,7 @@ def _parts(reader: RunReader) -> list[RenderableType]:
     if pair is not None:
         before, after = view(reader, "episode", pair)["episodes"]
         parts += [Text(), side_by_side(before, after)]
-    return [*parts, Text(), cost_table(summary)]
+    return [*parts, Text(), outcomes_table(summary), Text(), cost_table(summary)]
 
 
 def before_after_table(summary: Json) -> RenderableType:
@@ -97,6 +98,16 @@ def side_by_side(before: Json, after: Json) -> RenderableType:
         Box(episode_text(after), title=_episode_title("after", after), border_style=GOOD),
     )
     return grid
+
+
+def outcomes_table(summary: Json) -> RenderableType:
+    """How episodes ended, in training, in evaluations and by held-out checks."""
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    rows.add_column(style=DIM, no_wrap=True)
+    rows.add_column(overflow="fold")
+    for where, counts in summary["outcomes"].items():
+        rows.add_row(where.replace("heldout", "held-out checks"), outcomes_text(counts))
+    return Group(Text("how episodes ended", style="bold"), rows)
 
 
 def cost_table(summary: Json) -> RenderableType:

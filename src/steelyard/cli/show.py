@@ -24,7 +24,7 @@ from steelyard.cli.drawing import (
     rate_text,
     titled_table,
 )
-from steelyard.cli.report import before_after_table, cost_table, kind_notes
+from steelyard.cli.report import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
 from steelyard.store import RunReader
@@ -67,7 +67,12 @@ def _draw(name: str, shown: Json, console: Console) -> None:
     elif name == "config":
         console.print_json(json.dumps(shown["config"]))
     else:
-        rows = {"tasks": _task_row, "groups": _group_row, "episodes": _episode_row}
+        rows = {
+            "outcomes": _outcome_row,
+            "tasks": _task_row,
+            "groups": _group_row,
+            "episodes": _episode_row,
+        }
         for title, records in shown.items():
             shape = rows.get(name, dict)
             console.print(_table(title.replace("_", " "), [shape(r) for r in records]))
@@ -83,6 +88,8 @@ def _draw_summary(summary: Json, console: Console) -> None:
     console.print()
     if summary["steps"]:
         console.print(_table("steps", [_step_row(step, summary) for step in summary["steps"]]))
+    console.print(outcomes_table(summary))
+    console.print()
     console.print(cost_table(summary))
 
 
@@ -96,6 +103,18 @@ def _step_row(step: Json, summary: Json) -> Json:
         "groups": ", ".join(groups),
         "entropy": step["entropy"],
         "seconds": step["seconds_total"],
+    }
+
+
+def _outcome_row(row: Json) -> Json:
+    return {
+        "outcome": row["outcome"].replace("_", " "),
+        "reward": "yes" if row["carries_reward"] else "no",
+        "training": row["training"],
+        "evaluation": row["evaluation"],
+        "held-out": row["heldout"],
+        "example": row["example"],
+        "detail": row["detail"],
     }
 
 

@@ -16,9 +16,10 @@ class StepReport:
     """What one RL step did.
 
     `reward_mean`, `solved` and `scored` count every scored training episode of the step, those of
-    unused groups too. `groups` maps each verdict to the number of groups sampled. `seconds` holds
-    wall time per part ("sampling", "grading", "training"). `staleness` is the mean difference of
-    versions between the learner and its tokens; `entropy` is in nats a token.
+    unused groups too; `unscored` counts the others by their cause. `groups` maps each verdict to
+    the number of groups sampled. `seconds` holds wall time per part ("sampling", "grading",
+    "training"). `staleness` is the mean difference of versions between the learner and its tokens;
+    `entropy` is in nats a token.
     """
 
     step: int
@@ -26,6 +27,7 @@ class StepReport:
     solved: int
     scored: int
     groups: Mapping[GroupVerdict, int]
+    unscored: Mapping[str, int] = field(default_factory=dict)
     entropy: float | None = None
     sampling_tokens_per_second: float | None = None
     training_tokens_per_second: float | None = None
@@ -43,6 +45,7 @@ class StepReport:
             "sampling_tokens_per_second": self.sampling_tokens_per_second,
             "training_tokens_per_second": self.training_tokens_per_second,
             "staleness": self.staleness,
+            "unscored": float(sum(self.unscored.values())),
             "tokens_sampled": self.tokens_sampled,
             "tokens_trained": self.tokens_trained,
             "peak_memory_bytes": self.peak_memory_bytes,
@@ -109,9 +112,10 @@ class LineListener:
     def step(self, metrics: StepReport) -> None:
         groups = " ".join(f"{verdict}={metrics.groups.get(verdict, 0)}" for verdict in GroupVerdict)
         seconds = " ".join(f"{part}={value:.1f}s" for part, value in metrics.seconds.items())
+        causes = "".join(f" {cause}={n}" for cause, n in metrics.unscored.items())
         self._say(
             f"step {metrics.step} reward={_or_dash(metrics.reward_mean, '.3f')}"
-            f" {groups} entropy={_or_dash(metrics.entropy, '.3f')} {seconds}"
+            f" {groups}{causes} entropy={_or_dash(metrics.entropy, '.3f')} {seconds}"
             f" sampling={_or_dash(metrics.sampling_tokens_per_second, '.0f')}tok/s"
             f" training={_or_dash(metrics.training_tokens_per_second, '.0f')}tok/s"
         )

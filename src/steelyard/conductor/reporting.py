@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Sequence
 
 from steelyard.conductor.collect import Collected
 from steelyard.conductor.listener import StepReport
 from steelyard.conductor.update import Update
-from steelyard.episodes import GroupVerdict, Scored
+from steelyard.episodes import GroupVerdict, Scored, Unscored
 
 
 def step_report(
@@ -30,6 +31,12 @@ def step_report(
         reward_mean=sum(o.raw for o in scored) / len(scored) if scored else None,
         solved=sum(o.solved for o in scored),
         scored=len(scored),
+        unscored=Counter(
+            e.outcome.cause.value
+            for g in collected.groups
+            for e in g.episodes
+            if isinstance(e.outcome, Unscored)
+        ),
         groups={v: sum(g.verdict is v for g in collected.groups) for v in GroupVerdict},
         entropy=metrics.entropy_mean if metrics else None,
         sampling_tokens_per_second=sampling_rate,

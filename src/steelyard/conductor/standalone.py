@@ -15,7 +15,7 @@ from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.listener import Listener
 from steelyard.conductor.workshop import Workshop
 from steelyard.engines import EngineSettings
-from steelyard.episodes import Episode, Unscored
+from steelyard.episodes import Episode, Unscored, outcome_kind
 from steelyard.models import resolve
 from steelyard.monitor.scores import rate
 from steelyard.sandbox import SandboxSettings, check_available
@@ -94,6 +94,7 @@ def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> di
         **rate(total),
         "by_kind": {kind: rate(part) for kind, part in by_kind.items()},
         "causes": dict(Counter(o.cause.value for o in outcomes if isinstance(o, Unscored))),
+        "outcomes": dict(Counter(outcome_kind(e.outcome, e.stop_reason).value for e in episodes)),
         "stop_reasons": dict(Counter(e.stop_reason.value for e in episodes)),
         "seconds": round(seconds, 1),
     }

@@ -1,6 +1,13 @@
 """What happened: trajectories, outcomes, episodes and groups."""
 
-from steelyard.episodes.episode import Episode, Group, GroupVerdict, StopReason
+from steelyard.episodes.episode import (
+    Episode,
+    Group,
+    GroupVerdict,
+    OutcomeKind,
+    StopReason,
+    outcome_kind,
+)
 from steelyard.episodes.outcome import Cause, Check, Outcome, Scored, Unscored
 from steelyard.episodes.trajectory import NO_VERSION, Segment, ToolCall, Trajectory, Turn
 
@@ -12,6 +19,7 @@ __all__ = [
     "Group",
     "GroupVerdict",
     "Outcome",
+    "OutcomeKind",
     "Scored",
     "Segment",
     "StopReason",
@@ -19,4 +27,5 @@ __all__ = [
     "Trajectory",
     "Turn",
     "Unscored",
+    "outcome_kind",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steelyard.episodes.outcome import Outcome, Scored, Unscored
+from steelyard.episodes.outcome import Cause, Outcome, Scored, Unscored
 from steelyard.episodes.trajectory import Trajectory
 
 
@@ -22,6 +22,48 @@ class StopReason(StrEnum):
     TIME_LIMIT = "time_limit"
     FAILED = "failed"
     """Our own failure; the outcome is Unscored and names its cause."""
+
+
+class OutcomeKind(StrEnum):
+    """What an episode counts as: every episode is exactly one of these.
+
+    Those before the causes carry a reward; a `Cause` never does.
+    """
+
+    SOLVED = "solved"
+    """Full reward, however the episode ended."""
+    WRONG = "wrong"
+    """The agent handed in, and earned less than the full reward."""
+    AGENT_TIMEOUT = "agent_timeout"
+    TRUNCATED = "truncated"
+    TURN_LIMIT = "turn_limit"
+    TOKEN_LIMIT = "token_limit"
+    VERIFIER_ERROR = Cause.VERIFIER_ERROR.value
+    VERIFIER_TIMEOUT = Cause.VERIFIER_TIMEOUT.value
+    MALFORMED_REWARD = Cause.MALFORMED_REWARD.value
+    SANDBOX_FAILURE = Cause.SANDBOX_FAILURE.value
+    INFRASTRUCTURE_FAILURE = Cause.INFRASTRUCTURE_FAILURE.value
+
+    @property
+    def scored(self) -> bool:
+        """Whether an episode of this kind carries a reward."""
+        return self.value not in set(Cause)
+
+
+_ENDED_AS = {
+    StopReason.SUBMITTED: OutcomeKind.WRONG,
+    StopReason.TRUNCATED: OutcomeKind.TRUNCATED,
+    StopReason.TURN_LIMIT: OutcomeKind.TURN_LIMIT,
+    StopReason.TOKEN_LIMIT: OutcomeKind.TOKEN_LIMIT,
+    StopReason.TIME_LIMIT: OutcomeKind.AGENT_TIMEOUT,
+}
+
+
+def outcome_kind(outcome: Outcome, stop_reason: StopReason) -> OutcomeKind:
+    """What an episode with this outcome, ended for this reason, counts as."""
+    if isinstance(outcome, Unscored):
+        return OutcomeKind(outcome.cause.value)
+    return OutcomeKind.SOLVED if outcome.solved else _ENDED_AS[stop_reason]
 
 
 _CUT = {

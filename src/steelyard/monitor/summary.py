@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor.kinds import kinds_at_zero
+from steelyard.monitor.outcomes import outcome_counts
 from steelyard.monitor.scores import Json, headline, rate, score
 from steelyard.store import EpisodeRecord, RunReader, StepRecord
 
@@ -46,6 +47,7 @@ def summary(reader: RunReader) -> Json:
         "groups_with_signal": sum(s["groups"]["mixed"] for s in steps),
         "groups": sum(sum(s["groups"].values()) for s in steps),
         "steps": steps,
+        "outcomes": outcome_counts(reader.episode_records()),
         "kinds_at_zero": kinds_at_zero(reader),
         "cost": _cost(reader),
         "checkpoints": [

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from steelyard.episodes import Check, Outcome, Scored
+from steelyard.monitor.outcomes import outcome_rows
 from steelyard.monitor.scores import Json, rate
 from steelyard.monitor.summary import summary
 from steelyard.store import EpisodeRecord, RunReader, StepRecord, Tally
@@ -70,11 +71,19 @@ def _groups(reader: RunReader, ids: Sequence[str]) -> Json:
 
 def _episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     """Episodes without their turns. ids: episode ids, group ids, task or evaluation names."""
+    return {"episodes": [asdict(r) for r in _chosen(reader, ids)]}
+
+
+def _outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Episodes counted by outcome. ids: episode ids, group ids, task or evaluation names."""
+    return {"outcomes": outcome_rows(_chosen(reader, ids))}
+
+
+def _chosen(reader: RunReader, ids: Sequence[str]) -> list[EpisodeRecord]:
     records = reader.episode_records()
     names = {name for r in records for name in _names(r)}
     _require_known("episode, group, task or evaluation", ids, names)
-    chosen = [r for r in records if not ids or _names(r) & set(ids)]
-    return {"episodes": [asdict(r) for r in chosen]}
+    return [r for r in records if not ids or _names(r) & set(ids)]
 
 
 def _names(record: EpisodeRecord) -> set[str | None]:
@@ -159,6 +168,7 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
 
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
+    "outcomes": _outcomes,
     "tasks": _tasks,
     "groups": _groups,
     "episodes": _episodes,
