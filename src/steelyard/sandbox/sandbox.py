@@ -58,6 +58,9 @@ class Sandbox:
     the `directories`. No symbolic link is ever followed. A request raises OSError for what the
     file system inside answered, and SandboxError if the sandbox itself died; a dead sandbox stays
     dead. Starting raises SandboxUnavailable (a ValueError) if this machine cannot sandbox.
+
+    `read_only` maps further directories to the files, by relative path, that they hold from the
+    start: nobody inside can change one or add one, and no request can write there.
     """
 
     def __init__(
@@ -66,12 +69,14 @@ class Sandbox:
         *,
         workspace: str = "/work",
         directories: Sequence[str] = (),
+        read_only: Mapping[str, Mapping[str, bytes]] | None = None,
     ) -> None:
         self.settings = settings or SandboxSettings()
         self.refused: Mapping[str, str] = {}
         """What the last `collect` left behind, with the reason."""
         self._workspace = workspace
         self._scratch = ("/tmp", "/dev/shm", *directories)
+        self._read_only = read_only or {}
         self._lock = threading.RLock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -285,6 +290,7 @@ class Sandbox:
                     control=theirs,
                     uid=None if self._uid is None else self._uid.uid,
                     packages=settings.packages,
+                    read_only=self._read_only,
                 )
             receive_frame(ours, 1024, time.monotonic() + settings.start_timeout_seconds)
         except (EOFError, ConnectionError, FrameError):
