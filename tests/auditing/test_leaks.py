@@ -84,7 +84,7 @@ def test_the_explorer_looks_into_everything_in_the_real_sandbox() -> None:
     assert answers["network"] == []
     assert answers["outside"]["marked"] == []
     assert answers["channels"] == {}
-    assert answers["environment"]["HOME"] == "/work"
+    assert answers["environment"]["HOME"] == "/app"
     assert answers["processes"] == []
 
 

@@ -166,6 +166,10 @@ class RunTasks:
                 "tasks.demonstrations, or drop [warm_start]"
             )
 
+    @property
+    def every(self) -> list[Task]:
+        return [*self.train, *self.dev, *self.test, *self.demonstrations]
+
 
 class _Run:
     def __init__(
@@ -214,6 +218,7 @@ class _Run:
                 agent=self._settings.agent,
                 engine=self._settings.engine,
                 sandbox=self._settings.sandbox,
+                tasks=self._tasks.every,
             )
             for note in (self._model.note, self._learner.note):
                 if note:
