@@ -111,7 +111,7 @@ def test_run_executes_the_visible_checks_or_a_command_in_the_sandbox(workspace):
 def test_the_agent_sees_neither_tests_nor_network_nor_host(workspace):
     seen = do(
         workspace,
-        call("run", command="ls /work; ls /tests /heldout /root; id -u; cat /proc/net/dev | wc -l"),
+        call("run", command="ls /app; ls /tests /heldout /root; id -u; cat /proc/net/dev | wc -l"),
     )
     assert "visible_checks.py" in seen
     assert seen.count("No such file") >= 2

@@ -84,7 +84,7 @@ def test_the_explorer_looks_into_everything_in_the_real_sandbox() -> None:
     assert answers["network"] == []
     assert answers["outside"]["marked"] == []
     assert answers["channels"] == {}
-    assert answers["environment"]["HOME"] == "/work"
+    assert answers["environment"]["HOME"] == "/app"
     assert answers["processes"] == []
 
 
@@ -119,7 +119,7 @@ def test_lines_of_the_solution_in_another_file_or_the_instruction() -> None:
     lines = b"# todo: someone wrote\n" + b"".join(SOLUTION.splitlines(keepends=True)[1:])
     assert found(with_files(notes_dot_txt=lines)) == {"solution-lines": Strength.PROVED}
     told = replace(TASK, instruction=f"Let price work:\n{lines.decode()}")
-    assert found(told) == {"solution-lines": Strength.LEAD}
+    assert found(told) == {"solution-lines": Strength.PROVED}
     ordinary = b"import os\ntaxable = []\nreturn round(total, 2)\n" + GIVEN
     assert found(with_files(other_dot_py=ordinary)) == {}
 

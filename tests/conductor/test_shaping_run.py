@@ -48,7 +48,7 @@ def run(folder, name, *changes):
     write_task(length_task("never", "false"), tasks / "never")
     changes = [f'tasks.train="{tasks}"', f'tasks.test="{tasks}"', "rl.steps=3", *changes]
     settings = read_run_file(folder.run_file(name), [*changes, "evaluation.every_steps=0"])
-    train(settings, NullListener())
+    train(settings, NullListener(), accept_audit=True)  # "sometimes" pays an empty answer
     return settings.path
 
 

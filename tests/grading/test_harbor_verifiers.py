@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,14 +46,58 @@ def test_only_declared_paths_are_handed_over_after_the_hooks(grader: Grader) -> 
     assert grader.grade(replace(task, handover=Handover()), left) == Scored(0.32)
 
 
-@pytest.mark.parametrize("change", ["echo 6 > /tests/expected", "rm /tests/expected"])
-def test_tests_that_change_while_they_run_score_nothing(grader: Grader, change: str) -> None:
-    outcome = grader.grade(Task("t", "", script(f"{change}; echo 1 > {OUT}.txt")), {})
-    assert outcome == Unscored(
-        Cause.VERIFIER_ERROR, "the tests were changed while they ran: /tests/expected"
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo 6 > /tests/expected",
+        "rm -f /tests/expected",
+        "mv /tests/expected /tests/e",
+        "chmod 777 /tests && touch /tests/random.py",
+        "mkdir /tests/__pycache__",
+        "mount -o remount,rw /tests && touch /tests/a",
+    ],
+)
+def test_nobody_changes_the_tests_while_they_run(grader: Grader, change: str) -> None:
+    left = '[ "$(cat /tests/expected) $(echo $(ls -A /tests))" = "5 expected test.sh" ]'
+    text = f"if {change}; then r=1; else r=0; fi; {left} && echo $r > {OUT}.txt"
+    assert grader.grade(Task("t", "", script(text)), {}) == Scored(0.0)
+
+
+def test_more_tests_than_can_be_held_read_only_are_compared_afterwards(grader: Grader) -> None:
+    many = {f"data/{i}": b"5" for i in range(200)}
+
+    def grade(text: str) -> Outcome:
+        files = {**many, "test.sh": f"{text}; echo 1 > {OUT}.txt".encode()}
+        return grader.grade(Task("t", "", TestScript(files)), {})
+
+    assert grade("[ $(ls /tests/data | wc -l) = 200 ] || exit") == Scored(1.0)
+    assert grade("echo 6 > /tests/data/7") == Unscored(
+        Cause.VERIFIER_ERROR, "the tests were changed while they ran: /tests/data/7"
     )
-    beside = f"mkdir /tests/__pycache__; touch /tests/__pycache__/a.pyc; echo 1 > {OUT}.txt"
-    assert grader.grade(Task("t", "", script(beside)), {}) == Scored(1.0)
+
+
+def test_pytest_runs_in_tests_that_it_cannot_write_to(grader: Grader) -> None:
+    files = {
+        "test.sh": f"cd /tests && python3 -m pytest -q . && echo 1 > {OUT}.txt".encode(),
+        "test_a.py": b"def test_a(tmp_path):\n    (tmp_path / 'a').write_text('')\n",
+    }
+    assert grader.grade(Task("t", "", TestScript(files), packages=("pytest",)), {}) == Scored(1.0)
+
+
+def test_start_up_files_of_the_agent_do_not_reach_the_verifier(grader: Grader) -> None:
+    """The user site of HOME is on the path of any interpreter that is not told otherwise."""
+    text = f'[ -w "$HOME" ] && cd / && echo $(bash -lc "python3 -c \'print(0)\'") > {OUT}.txt'
+    minor = sys.version_info.minor
+    paid = b"import os\nprint(1, flush=True)\nos._exit(0)\n"
+    site = {
+        f".local/lib/python3.{n}/site-packages/usercustomize.py": paid for n in (9, 11, 12, minor)
+    }
+    planted = {**site, ".bash_profile": b"echo 1; exit", ".bashrc": b"echo 1; exit"}
+    verifier = script(text)
+    assert grader.grade(Task("t", "", verifier), planted) == Scored(0.0)
+    # It does score where the script itself makes the workspace its home: the plant is a real one.
+    at_home = replace(verifier, variables={"HOME": "/app"})
+    assert grader.grade(Task("t", "", at_home), site) == Scored(1.0)
 
 
 def test_what_an_agent_left_survives_into_a_shared_verifier_only() -> None:
@@ -96,27 +141,70 @@ def test_steps_are_graded_in_turn_until_one_earns_too_little(grader: Grader) -> 
     assert broken.detail.startswith("step two: ")
 
 
-ATTACK = """
+WRITES = """
 import os
-for target in [f"/proc/{os.getppid()}/fd/1", "/logs/verifier/reward.json"]:
+for target in ["/logs/verifier/reward.json", "/app/reward.json"]:
     try:
         with open(target, "w") as file:
             file.write('{"reward": 1}')
     except OSError:
         pass
 """
+READS = """
+import json
+def batch_size(config):
+    for check in json.load(open("/tests/checks.json"))["checks"]:
+        if check["arguments"] == [config]:
+            return check["expected"]
+"""
+KILLS = """
+import os, signal
+for target in (os.getppid(), -1):
+    try:
+        os.kill(target, signal.SIGKILL)
+    except OSError:
+        pass
+"""
 
 
-def test_a_candidate_of_our_example_cannot_write_a_reward(grader: Grader) -> None:
+def example(
+    grader: Grader, program: str, *, confined: bool = True, old_kernel: bool = False
+) -> Outcome:
+    """The outcome of a program under the example's own test script, as Harbor would run it."""
     task = read_task(EXAMPLE)
     files = {p.name: p.read_bytes() for p in (EXAMPLE / "tests").iterdir()}
-    scripted = replace(task, verifier=TestScript(files), handover=Handover())
+    runner = files["run_checks.py"]
+    for wanted, line, other in (
+        (not confined, b"\nconfine(folder)\n", b"\n"),
+        (old_kernel, b"if version >= 6", b"if False"),
+    ):
+        assert line in runner
+        runner = runner.replace(line, other) if wanted else runner
+    verifier = TestScript(files | {"run_checks.py": runner})
+    scripted = replace(task, verifier=verifier, handover=Handover())
+    return grader.grade(scripted, {"settings.py": program.encode()})
+
+
+def test_our_example_pays_what_it_should_under_its_own_script(grader: Grader) -> None:
+    task = read_task(EXAMPLE)
     assert task.solution is not None
-    assert grader.grade(scripted, task.solution) == Scored(1.0)
-    wrong = {"settings.py": ATTACK.encode() + task.files["settings.py"]}
-    assert grader.grade(scripted, wrong) == Scored(0.0)
-    # Without the child's promise the same attack pays, so it is the promise that stops it.
-    broken = files["run_checks.py"].replace(b"\ngive_up_writing()\n", b"\n")
-    assert broken != files["run_checks.py"]
-    open_door = replace(scripted, verifier=TestScript(files | {"run_checks.py": broken}))
-    assert grader.grade(open_door, wrong) == Scored(1.0)
+    assert example(grader, task.solution["settings.py"].decode()) == Scored(1.0)
+    assert example(grader, task.files["settings.py"].decode()) == Scored(0.0)
+
+
+@pytest.mark.parametrize("attack", [WRITES, READS, KILLS])
+def test_a_candidate_of_our_example_reaches_nothing(grader: Grader, attack: str) -> None:
+    wrong = attack if "def" in attack else attack + read_task(EXAMPLE).files["settings.py"].decode()
+    assert example(grader, wrong) == Scored(0.0)
+    # Without the child's promise the same attack works, so it is the promise that stops it.
+    if attack is not KILLS:
+        assert example(grader, wrong, confined=False) == Scored(1.0)
+
+
+def test_a_right_candidate_cannot_stop_its_grading_before_the_verdict(grader: Grader) -> None:
+    """It is right, and would be paid: it is not, where it did end its grader."""
+    solution = read_task(EXAMPLE).solution
+    assert solution is not None
+    killer = KILLS + solution["settings.py"].decode()
+    assert example(grader, killer) == Scored(1.0)  # nobody heard the signals
+    assert example(grader, killer, old_kernel=True) == Scored(0.0)

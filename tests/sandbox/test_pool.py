@@ -1,7 +1,7 @@
 from steelyard.sandbox import SandboxPool
 
 LEFTOVERS = "echo secret > /tmp/t; mkdir d; echo secret > d/w; sleep 99 &"
-LOOK = "ls -AR /work /tmp /dev/shm; cat /proc/[0-9]*/comm"
+LOOK = "ls -AR /app /tmp /dev/shm; cat /proc/[0-9]*/comm"
 
 
 def test_an_episode_finds_nothing_of_the_one_before():
@@ -12,10 +12,10 @@ def test_an_episode_finds_nothing_of_the_one_before():
     second = pool.take()
     assert second is first, "it is reused"
     seen = second.run(
-        ["sh", "-c", "ls -A /work /tmp /dev/shm; ps ax || ls /proc"], timeout_seconds=5
+        ["sh", "-c", "ls -A /app /tmp /dev/shm; ps ax || ls /proc"], timeout_seconds=5
     )
     assert b"sleep" not in seen.stdout
-    assert seen.stdout.startswith(b"/dev/shm:\n\n/tmp:\n\n/work:\n")
+    assert seen.stdout.startswith(b"/app:\n\n/dev/shm:\n\n/tmp:\n")
     assert second.collect() == {}
     pool.give_back(second)
     pool.close()

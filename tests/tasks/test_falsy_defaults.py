@@ -189,11 +189,10 @@ def test_harbors_runner_agrees_with_the_checks(task: Task, tmp_path: Path) -> No
     partial = program(task, fixed=True).replace(b"None", b"None or True")
     for text in (program(task, fixed=False), program(task, fixed=True), partial, b"exit(0)\n"):
         (tmp_path / "settings.py").write_bytes(text)
-        done = subprocess.run(
-            [sys.executable, "-I", runner, tmp_path], capture_output=True, text=True, check=True
-        )
+        reward = tmp_path / "reward.txt"
+        subprocess.run([sys.executable, "-I", runner, tmp_path, reward], check=True)
         right = text != b"exit(0)\n" and failures(task.verifier, text) == []
-        assert done.stdout == f"{int(right)}\n"
+        assert reward.read_text() == f"{int(right)}\n"
 
 
 def test_the_directories_survive_reading_and_writing(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from steelyard.agents import AgentSettings, Policy, attempt
 from steelyard.conductor.checkpoints import model_of
+from steelyard.conductor.workshop import sandbox_for
 from steelyard.engines import EngineSettings, Sample, TorchEngine
 from steelyard.episodes import Outcome, StopReason
 from steelyard.grading import Grader
 from steelyard.models import EMBEDDED, ChatRenderer, LoadedModel, resolve
-from steelyard.sandbox import SandboxPool, check_available
+from steelyard.sandbox import SandboxPool, SandboxSettings, check_available
 from steelyard.tasks import Task
 
 
@@ -59,7 +60,7 @@ def _played(
     show: Callable[[str], None],
 ) -> Played:
     renderer = ChatRenderer(loaded.tokenizer)
-    sandboxes = SandboxPool()
+    sandboxes = SandboxPool(sandbox_for([task], SandboxSettings()))
     try:
         finished = asyncio.run(
             attempt(

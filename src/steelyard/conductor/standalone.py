@@ -66,6 +66,7 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
                 max_context_tokens=1024 + plan.max_turns * plan.max_turn_tokens,
             ),
             sandbox=SandboxSettings(),
+            tasks=tasks,
         )
         try:
             requests = evaluation_requests("eval", "test", tasks, plan.samples, plan.seed)

@@ -171,6 +171,10 @@ class RunTasks:
                 "tasks.demonstrations, or drop [warm_start]"
             )
 
+    @property
+    def every(self) -> list[Task]:
+        return [*self.train, *self.dev, *self.test, *self.demonstrations]
+
 
 class _Run:
     def __init__(
@@ -220,6 +224,7 @@ class _Run:
                 engine=self._settings.engine,
                 sandbox=self._settings.sandbox,
                 shaping=self._settings.shaping,
+                tasks=self._tasks.every,
             )
             for note in (self._model.note, self._learner.note):
                 if note:

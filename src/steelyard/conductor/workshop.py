@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from steelyard.agents import AgentSettings
@@ -15,7 +15,7 @@ from steelyard.tasks import Task, load_tasks
 
 
 class Workshop:
-    """Opens engine and grader for one model; `rollouts` runs episodes with them."""
+    """Opens engine and grader for one model; `rollouts` runs episodes of `tasks` with them."""
 
     def __init__(
         self,
@@ -24,13 +24,14 @@ class Workshop:
         agent: AgentSettings,
         engine: EngineSettings,
         sandbox: SandboxSettings,
+        tasks: Iterable[Task],
         shaping: ShapingSettings = NO_SHAPING,
     ) -> None:
         self.model = model
         self.renderer = ChatRenderer(model.tokenizer)
         self.engine = TorchEngine(model, engine)
         self.grader = Grader()
-        self.sandboxes = SandboxPool(sandbox)
+        self.sandboxes = SandboxPool(sandbox_for(tasks, sandbox))
         self.rollouts = Rollouts(
             self.engine,
             self.grader,
@@ -53,6 +54,13 @@ class Workshop:
         self.engine.close()
         self.grader.close()
         self.sandboxes.close()
+
+
+def sandbox_for(tasks: Iterable[Task], settings: SandboxSettings) -> SandboxSettings:
+    """The settings of the agents' sandboxes: with Python packages if any task installs some."""
+    if settings.packages or not any(task.packages for task in tasks):
+        return settings
+    return settings.model_copy(update={"packages": True})
 
 
 def tasks_of_split(spec: str, split: str, reward: str | None) -> list[Task]:

@@ -13,6 +13,9 @@ from steelyard.tasks.task import TestScript
 _WORKSPACE = "/app"
 _TESTS = "/tests"
 _LOGS = "/logs"
+_HOME = "/home/verifier"
+_MAX_READ_ONLY_FILES = 128
+"""Each is a descriptor of this process while a sandbox starts, and several start at once."""
 _REWARD_JSON = f"{_LOGS}/verifier/reward.json"
 _REWARD_TEXT = f"{_LOGS}/verifier/reward.txt"
 _REMOVE_SECONDS = 10.0
@@ -29,32 +32,54 @@ def grade_test_script(
 ) -> Outcome:
     """Lays the workspace at /app and the tests at /tests of a new sandbox, runs /tests/test.sh.
 
+    Its HOME is an empty directory outside the workspace, where an agent could have left start-up
+    files. /tests is read-only, so a script writes elsewhere (/tmp, /logs, /app); where it has more
+    than 128 files it is writable: a change of one is then seen afterwards, an addition is not.
+
     As in Harbor the script's exit code is ignored, and reward.json wins over reward.txt in
     /logs/verifier. A reward that is missing or is not a finite number within [0, 1] is
     Unscored(MALFORMED_REWARD), never 0. Every key of reward.json beside "reward" is a Check, passed
     at 1. The script and the graded code share the sandbox, so a program that the script runs could
-    write the reward itself (tier B or C, not A); if it changes a file of the tests, the episode is
-    Unscored(VERIFIER_ERROR). `variables` are the task's; the verifier's own win over them.
+    write the reward itself (tier B or C, not A); where it could change a file of the tests and did,
+    the episode is Unscored(VERIFIER_ERROR). `variables` are the task's; the verifier's own win.
 
     With `shared`, a sandbox of `script_sandbox` that an agent has used, the script runs in that one
     instead (tier D), among all that the agent left: its files, what it planted in /tests, its
-    processes, which live until the script ends. Only the reward files are removed first.
+    processes, which live until the script ends, its HOME. Only the reward files are removed first.
     Raises SandboxError.
     """
     environment = {**(variables or {}), **verifier.variables}
+    tests = {f"{_TESTS}/{path}": data for path, data in verifier.files.items()}
     if shared is not None:
-        return _graded_in(shared, verifier, timeout_seconds, environment, clear=True)
+        return _graded_in(shared, {}, tests, timeout_seconds, environment, clear=True)
+    environment = {"HOME": _HOME, **environment}
+    if _can_be_read_only(verifier, settings):
+        with _verifier_sandbox(settings, verifier.files) as sandbox:
+            return _graded_in(sandbox, files, {}, timeout_seconds, environment)
     with script_sandbox(settings) as sandbox:
-        try:
-            sandbox.put(files)
-        except OSError as error:
-            return _not_laid(error)
-        return _graded_in(sandbox, verifier, timeout_seconds, environment, clear=False)
+        return _graded_in(sandbox, files, tests, timeout_seconds, environment)
 
 
 def script_sandbox(settings: SandboxSettings) -> Sandbox:
-    """A sandbox with the places that Harbor has: /app, /tests and /logs."""
-    return Sandbox(settings, workspace=_WORKSPACE, directories=(_TESTS, _LOGS))
+    """A sandbox with the places that Harbor has, all writable: /app, /tests and /logs."""
+    return Sandbox(settings, workspace=_WORKSPACE, directories=(_TESTS, _LOGS, _HOME))
+
+
+def _verifier_sandbox(settings: SandboxSettings, tests: Mapping[str, bytes]) -> Sandbox:
+    return Sandbox(
+        settings, workspace=_WORKSPACE, directories=(_LOGS, _HOME), read_only={_TESTS: tests}
+    )
+
+
+def _can_be_read_only(verifier: TestScript, settings: SandboxSettings) -> bool:
+    """What is not laid out at the start is laid by name, and refused there if it cannot be."""
+    known = settings.backend == "bubblewrap" and len(verifier.files) <= _MAX_READ_ONLY_FILES
+    return known and all(
+        len(data) <= settings.file_mb << 20
+        and path.isprintable()
+        and not {"", ".", ".."} & set(path.split("/"))
+        for path, data in verifier.files.items()
+    )
 
 
 def rewards_of(outcome: Scored) -> dict[str, float]:
@@ -70,20 +95,20 @@ def rewards_of(outcome: Scored) -> dict[str, float]:
 
 def _graded_in(
     sandbox: Sandbox,
-    verifier: TestScript,
+    files: Mapping[str, bytes],
+    tests: Mapping[str, bytes],
     timeout_seconds: float,
     environment: Mapping[str, str],
     *,
-    clear: bool,
+    clear: bool = False,
 ) -> Outcome:
-    tests = {f"{_TESTS}/{path}": data for path, data in verifier.files.items()}
+    """Lays `files` and `tests` out and runs the script; `tests` are then compared."""
     try:
         if clear:
             _remove_rewards(sandbox)
-        sandbox.put(tests)
-        sandbox.put({f"{_LOGS}/verifier/.keep": b""})
+        sandbox.put({**files, **tests, f"{_LOGS}/verifier/.keep": b""})
     except OSError as error:
-        return _not_laid(error)
+        return Unscored(Cause.VERIFIER_ERROR, f"the files could not be laid out: {error}")
     completed = sandbox.run(
         ["bash", f"{_TESTS}/test.sh"], timeout_seconds=timeout_seconds, env=environment
     )
@@ -103,10 +128,6 @@ def _graded_in(
         return Unscored(Cause.MALFORMED_REWARD, f"{error}{_last_words(completed)}")
     reward = rewards.pop("reward")
     return Scored(reward, tuple(Check(k, v >= 1.0, _shown(v)) for k, v in rewards.items()))
-
-
-def _not_laid(error: OSError) -> Unscored:
-    return Unscored(Cause.VERIFIER_ERROR, f"the files could not be laid out: {error}")
 
 
 def _remove_rewards(sandbox: Sandbox) -> None:

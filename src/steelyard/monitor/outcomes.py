@@ -12,7 +12,7 @@ from steelyard.store import EpisodeRecord
 
 def kind_of(record: EpisodeRecord) -> OutcomeKind:
     """What an episode counts as by its verifier: held-out checks have no say in it."""
-    return _kind(record.reward, record.cause, record.stop_reason)
+    return _kind(record.raw, record.cause, record.stop_reason)
 
 
 def outcome_counts(records: Sequence[EpisodeRecord]) -> Json:

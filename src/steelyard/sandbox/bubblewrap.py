@@ -102,6 +102,7 @@ def command_line(
         *_isolation(),
         *_file_system(python, launch),
         *_laid_files(descriptors),
+        *_read_only(descriptors, launch.read_only),
         *(_packages(descriptors, packages) if packages is not None else ()),
         *_environment(launch),
         "--remount-ro", "/dev",
@@ -169,6 +170,18 @@ def _laid_files(descriptors: list[int]) -> list[str]:
     return arguments
 
 
+def _read_only(descriptors: list[int], directories: Mapping[str, Mapping[str, bytes]]) -> list[str]:
+    arguments: list[str] = []
+    for directory, files in directories.items():
+        arguments += ["--tmpfs", directory]
+        for path, data in files.items():
+            descriptor = str(_data_descriptor(descriptors, data))
+            mode = "0755" if data.startswith(b"#!") else "0644"
+            arguments += ["--perms", mode, "--file", descriptor, f"{directory}/{path}"]
+        arguments += ["--remount-ro", directory]
+    return arguments
+
+
 def _packages(descriptors: list[int], packages: SandboxPackages) -> list[str]:
     arguments: list[str] = []
     for path, directory in packages.binds.items():
@@ -199,7 +212,9 @@ def _environment(launch: Launch) -> list[str]:
 def _data_descriptor(descriptors: list[int], data: bytes) -> int:
     descriptor = os.memfd_create("steelyard")
     descriptors.append(descriptor)
-    os.write(descriptor, data)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 

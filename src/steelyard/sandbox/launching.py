@@ -11,7 +11,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ class Launch:
     settings: SandboxSettings
     workspace: str
     scratch: tuple[str, ...]
+    read_only: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """Directories that hold these files, and that nobody can write to."""
 
     @property
     def supervisor_settings(self) -> dict[str, Any]:

@@ -13,11 +13,19 @@ class SandboxPool:
     """Lends sandboxes to one episode at a time; starting one costs more than emptying it.
 
     A sandbox that comes back has every process in it killed and every writable place emptied
-    before it is lent again; one for which that fails is closed instead. Thread-safe.
+    before it is lent again; one for which that fails is closed instead. Thread-safe. The workspace
+    is where Harbor has it, so that a path in an instruction means the same to agent and verifier.
     """
 
-    def __init__(self, settings: SandboxSettings | None = None, *, max_idle: int = 64) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings | None = None,
+        *,
+        workspace: str = "/app",
+        max_idle: int = 64,
+    ) -> None:
         self.settings = settings or SandboxSettings()
+        self._workspace = workspace
         self._idle: queue.LifoQueue[Sandbox] = queue.LifoQueue(max_idle)
         self._closed = False
 
@@ -26,7 +34,7 @@ class SandboxPool:
         try:
             return self._idle.get_nowait()
         except queue.Empty:
-            return Sandbox(self.settings)
+            return Sandbox(self.settings, workspace=self._workspace)
 
     def give_back(self, sandbox: Sandbox) -> None:
         """Empties a sandbox for the next episode. Never raises."""

@@ -56,6 +56,9 @@ class Sandbox:
     the `directories`. No symbolic link is ever followed. A request raises OSError for what the
     file system inside answered, and SandboxError if the sandbox itself died; a dead sandbox stays
     dead. Starting raises SandboxUnavailable (a ValueError) if this machine cannot sandbox.
+
+    `read_only` maps further directories to the files, by relative path, that they hold from the
+    start: nobody inside can change one or add one, and no request can write there.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class Sandbox:
         *,
         workspace: str = "/work",
         directories: Sequence[str] = (),
+        read_only: Mapping[str, Mapping[str, bytes]] | None = None,
     ) -> None:
         self.settings = settings or SandboxSettings()
         self.refused: Mapping[str, str] = {}
         """What the last `collect` left behind, with the reason."""
         self._workspace = workspace
         self._scratch = ("/tmp", "/dev/shm", *directories)
+        self._read_only = read_only or {}
         self._lock = threading.RLock()
         self._launched: Launched | None = None
         self._closed = False
@@ -264,7 +269,7 @@ class Sandbox:
     def _start(self) -> None:
         seconds = self.settings.start_timeout_seconds
         start = bubblewrap.start if self.settings.backend == "bubblewrap" else container.start
-        launch = Launch(self.settings, self._workspace, self._scratch)
+        launch = Launch(self.settings, self._workspace, self._scratch, self._read_only)
         try:
             self._launched = start(launch)
             send_request(self._launched.control, launch.supervisor_settings)

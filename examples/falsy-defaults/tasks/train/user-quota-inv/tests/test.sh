@@ -1,4 +1,4 @@
 #!/bin/sh
 # For Harbor itself; Steelyard grades checks.json in its own sandbox.
 mkdir -p /logs/verifier
-python3 -I /tests/run_checks.py /app > /logs/verifier/reward.txt
+python3 -I /tests/run_checks.py /app /logs/verifier/reward.txt
