@@ -252,6 +252,22 @@ def test_a_promised_form_must_be_paid(tmp_path: Path) -> None:
     assert proved(result) == {"right-work/promised-form"}
 
 
+def test_any_order_of_groups_is_not_any_order_of_what_is_inside(tmp_path: Path) -> None:
+    gold = '[["tan", "nat"], ["eat", "tea"], ["bat"]]'
+    rows: list[dict[str, object]] = [{"prompt": "Group them, in any order.", "expected": gold}]
+    compares = (
+        "import json\ndef score(prompt, answer, expected):\n    try:\n"
+        "        given = json.loads(answer)\n    except ValueError:\n        return 0.0\n"
+    )
+    only = AuditSettings(only="right-work")
+    sound = compares + "    return float(sorted(given) == sorted(json.loads(expected)))\n"
+    assert proved(audit(texts(tmp_path, sound, rows), only).tasks[0]) == set()
+    strict = compares + "    return float(given == json.loads(expected))\n"
+    assert proved(audit(texts(tmp_path, strict, rows), only).tasks[0]) == {
+        "right-work/promised-form"
+    }
+
+
 # What it says
 
 

@@ -259,6 +259,9 @@ def _crashes(example: Example) -> Iterable[tuple[str, str]]:
         yield "an unclosed format", example.wrap("x")[:-1]
     yield "a division by zero", example.wrap("1/0")
     yield "many digits", example.wrap("9" * 5000)
+    for text in ("null", "[[null]]", '{"zzz": [null]}'):
+        if differs(text, example.gold):
+            yield "JSON of another make", example.wrap(text)
 
 
 def _floods(example: Example) -> Iterable[tuple[str, str]]:
