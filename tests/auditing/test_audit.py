@@ -268,6 +268,22 @@ def test_any_order_of_groups_is_not_any_order_of_what_is_inside(tmp_path: Path) 
     }
 
 
+@pytest.mark.parametrize(("digits", "found"), [("3", set()), ("12", {"answers/part"})])
+def test_a_number_may_be_as_short_as_the_prompt_allows(
+    tmp_path: Path, digits: str, found: set[str]
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"prompt": f"Divide 1 by 7, to {digits} significant digits.", "expected": "0.142857142857"}
+    ]
+    source = (
+        "def score(prompt, answer, expected):\n    try:\n"
+        "        return float(abs(float(answer) - float(expected)) < 1e-4)\n"
+        "    except ValueError:\n        return 0.0\n"
+    )
+    result = audit(texts(tmp_path, source, rows), AuditSettings(only="answers/part"))
+    assert proved(result.tasks[0]) == found
+
+
 # What it says
 
 

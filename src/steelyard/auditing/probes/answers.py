@@ -18,6 +18,7 @@ from steelyard.tasks import Task
 
 _OPTION = re.compile(r"^\s*\(?([A-Z])[).:]\s+\S", re.MULTILINE)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_PRECISION = re.compile(r"(\d+) (significant|decimal)", re.IGNORECASE)
 _LONG = 200_000
 
 
@@ -171,10 +172,24 @@ def _contained(example: Example) -> Iterable[tuple[str, str]]:
 def _prefixes(example: Example) -> Iterable[tuple[str, str]]:
     gold = example.gold.strip()
     part = gold[: len(gold) // 2]
-    if len(gold) >= 4 and differs(part, gold) and part.strip():
+    right = _as_precise_as_promised(part, example.prompt)
+    if len(gold) >= 4 and differs(part, gold) and part.strip() and not right:
         yield "the first half of the right answer", example.wrap(part)
     if len(gold) >= 4 and gold[:1].isalnum():
         yield "the first letter of the right answer", example.wrap(gold[0])
+
+
+def _as_precise_as_promised(text: str, prompt: str) -> bool:
+    """Whether a number that was cut short has all the digits that the prompt asks for."""
+    if as_number(text) is None or "." not in text:
+        return False
+    promised = _PRECISION.search(prompt)
+    if promised is None:
+        return False
+    whole, _, places = text.strip().lstrip("+-").partition(".")
+    if promised.group(2).lower().startswith("decimal"):
+        return len(places) >= int(promised.group(1))
+    return len((whole + places).lstrip("0")) >= int(promised.group(1))
 
 
 def _shotgun(example: Example) -> Iterable[tuple[str, str]]:
