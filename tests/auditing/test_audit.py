@@ -284,6 +284,16 @@ def test_a_number_may_be_as_short_as_the_prompt_allows(
     assert proved(result.tasks[0]) == found
 
 
+def test_a_number_without_its_unit_is_no_partial_answer(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "How long does it take?", "expected": "15 days"}]
+    source = (
+        "def score(prompt, answer, expected):\n"
+        "    return float(answer.split()[:1] == expected.split()[:1])\n"
+    )
+    result = audit(texts(tmp_path, source, rows), AuditSettings(only="answers/part"))
+    assert proved(result.tasks[0]) == set()
+
+
 # What it says
 
 

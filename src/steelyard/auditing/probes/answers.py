@@ -171,12 +171,22 @@ def _contained(example: Example) -> Iterable[tuple[str, str]]:
 
 def _prefixes(example: Example) -> Iterable[tuple[str, str]]:
     gold = example.gold.strip()
+    if len(gold) < 4:
+        return
     part = gold[: len(gold) // 2]
-    right = _as_precise_as_promised(part, example.prompt)
-    if len(gold) >= 4 and differs(part, gold) and part.strip() and not right:
+    if part.strip() and not _is_enough(part, example):
         yield "the first half of the right answer", example.wrap(part)
-    if len(gold) >= 4 and gold[:1].isalnum():
+    if gold[0].isalnum() and not _is_enough(gold[0], example):
         yield "the first letter of the right answer", example.wrap(gold[0])
+
+
+def _is_enough(part: str, example: Example) -> bool:
+    """Whether a part may be right by itself: nothing is lost but a unit, or digits that the prompt
+    does not ask for."""
+    if not differs(part, example.gold) or _as_precise_as_promised(part, example.prompt):
+        return True
+    numbers = _NUMBER.findall(part)
+    return bool(numbers) and numbers == _NUMBER.findall(example.gold)
 
 
 def _as_precise_as_promised(text: str, prompt: str) -> bool:
