@@ -252,6 +252,48 @@ def test_a_promised_form_must_be_paid(tmp_path: Path) -> None:
     assert proved(result) == {"right-work/promised-form"}
 
 
+def test_any_order_of_groups_is_not_any_order_of_what_is_inside(tmp_path: Path) -> None:
+    gold = '[["tan", "nat"], ["eat", "tea"], ["bat"]]'
+    rows: list[dict[str, object]] = [{"prompt": "Group them, in any order.", "expected": gold}]
+    compares = (
+        "import json\ndef score(prompt, answer, expected):\n    try:\n"
+        "        given = json.loads(answer)\n    except ValueError:\n        return 0.0\n"
+    )
+    only = AuditSettings(only="right-work")
+    sound = compares + "    return float(sorted(given) == sorted(json.loads(expected)))\n"
+    assert proved(audit(texts(tmp_path, sound, rows), only).tasks[0]) == set()
+    strict = compares + "    return float(given == json.loads(expected))\n"
+    assert proved(audit(texts(tmp_path, strict, rows), only).tasks[0]) == {
+        "right-work/promised-form"
+    }
+
+
+@pytest.mark.parametrize(("digits", "found"), [("3", set()), ("12", {"answers/part"})])
+def test_a_number_may_be_as_short_as_the_prompt_allows(
+    tmp_path: Path, digits: str, found: set[str]
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"prompt": f"Divide 1 by 7, to {digits} significant digits.", "expected": "0.142857142857"}
+    ]
+    source = (
+        "def score(prompt, answer, expected):\n    try:\n"
+        "        return float(abs(float(answer) - float(expected)) < 1e-4)\n"
+        "    except ValueError:\n        return 0.0\n"
+    )
+    result = audit(texts(tmp_path, source, rows), AuditSettings(only="answers/part"))
+    assert proved(result.tasks[0]) == found
+
+
+def test_a_number_without_its_unit_is_no_partial_answer(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"prompt": "How long does it take?", "expected": "15 days"}]
+    source = (
+        "def score(prompt, answer, expected):\n"
+        "    return float(answer.split()[:1] == expected.split()[:1])\n"
+    )
+    result = audit(texts(tmp_path, source, rows), AuditSettings(only="answers/part"))
+    assert proved(result.tasks[0]) == set()
+
+
 # What it says
 
 

@@ -20,6 +20,7 @@ from steelyard.tasks import Task
 
 _OPTION = re.compile(r"^\s*\(?([A-Z])[).:]\s+\S", re.MULTILINE)
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+_PRECISION = re.compile(r"(\d+) (significant|decimal)", re.IGNORECASE)
 _LONG = 200_000
 
 
@@ -176,11 +177,35 @@ def _contained(example: Example) -> Iterable[tuple[str, str]]:
 
 def _prefixes(example: Example) -> Iterable[tuple[str, str]]:
     gold = example.gold.strip()
+    if len(gold) < 4:
+        return
     part = gold[: len(gold) // 2]
-    if len(gold) >= 4 and differs(part, gold) and part.strip():
+    if part.strip() and not _is_enough(part, example):
         yield "the first half of the right answer", example.wrap(part)
-    if len(gold) >= 4 and gold[:1].isalnum():
+    if gold[0].isalnum() and not _is_enough(gold[0], example):
         yield "the first letter of the right answer", example.wrap(gold[0])
+
+
+def _is_enough(part: str, example: Example) -> bool:
+    """Whether a part may be right by itself: nothing is lost but a unit, or digits that the prompt
+    does not ask for."""
+    if not differs(part, example.gold) or _as_precise_as_promised(part, example.prompt):
+        return True
+    numbers = _NUMBER.findall(part)
+    return bool(numbers) and numbers == _NUMBER.findall(example.gold)
+
+
+def _as_precise_as_promised(text: str, prompt: str) -> bool:
+    """Whether a number that was cut short has all the digits that the prompt asks for."""
+    if as_number(text) is None or "." not in text:
+        return False
+    promised = _PRECISION.search(prompt)
+    if promised is None:
+        return False
+    whole, _, places = text.strip().lstrip("+-").partition(".")
+    if promised.group(2).lower().startswith("decimal"):
+        return len(places) >= int(promised.group(1))
+    return len((whole + places).lstrip("0")) >= int(promised.group(1))
 
 
 def _shotgun(example: Example) -> Iterable[tuple[str, str]]:
@@ -265,6 +290,9 @@ def _crashes(example: Example) -> Iterable[tuple[str, str]]:
         yield "an unclosed format", example.wrap("x")[:-1]
     yield "a division by zero", example.wrap("1/0")
     yield "many digits", example.wrap("9" * 5000)
+    for text in ("null", "[[null]]", '{"zzz": [null]}'):
+        if differs(text, example.gold):
+            yield "JSON of another make", example.wrap(text)
 
 
 def _floods(example: Example) -> Iterable[tuple[str, str]]:

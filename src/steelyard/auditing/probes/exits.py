@@ -71,7 +71,7 @@ _ON_IMPORT = (
     Cheat(
         42,
         "flood",
-        "prints without end",
+        "prints a flood and ends the process",
         "import os\nfor _ in range(4000):\n    os.write(1, b'passed\\n' * 1000)\nos._exit(0)",
     ),
     Cheat(

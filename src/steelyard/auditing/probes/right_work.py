@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from fractions import Fraction
@@ -100,8 +101,22 @@ def _forms(example: Example, form: str | bool) -> Iterable[tuple[str, str]]:
 
 
 def _reordered(gold: str) -> Iterable[tuple[str, str]]:
+    """The elements of a list, reversed; what lies inside an element stays as it is."""
+    try:
+        value = json.loads(gold)
+    except ValueError:
+        value = None
+    if isinstance(value, list):
+        if value != value[::-1]:
+            comma = ", " if ", " in gold else ","
+            text = json.dumps(value[::-1], ensure_ascii=False, separators=(comma, ": "))
+            yield "in reverse order", text
+        return
+    inside = gold.strip("[](){}")
+    if re.search(r"[\[\](){}]", inside):
+        return
     for separator in (", ", ",", "\n", " "):
-        parts = gold.strip("[](){}").split(separator)
+        parts = inside.split(separator)
         if len(parts) > 1:
             start, end = (gold[0], gold[-1]) if gold[0] in "[({" else ("", "")
             yield "in reverse order", f"{start}{separator.join(reversed(parts))}{end}"
