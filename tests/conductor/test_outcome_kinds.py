@@ -37,22 +37,18 @@ CHECKS = FunctionChecks("m.py", "f", (CheckSpec("one", (1,), 2),))
 REWARD = "/logs/verifier/reward.json"
 
 
-def script(text: str) -> TestScript:
-    return TestScript({"test.sh": text.encode()})
+def script(text: str, n_files: int = 0) -> TestScript:
+    """A test script, beside so many other files: very many of them are laid writable."""
+    others = {f"data/{i}": b"" for i in range(n_files)}
+    return TestScript({"test.sh": text.encode(), **others})
 
 
 SUBMIT = json.dumps({"name": "submit", "arguments": {}})
 READ = json.dumps({"name": "read", "arguments": {}})
 RUN = json.dumps({"name": "run", "arguments": {"command": "sleep 20"}})
-SLOW = "(thinks)"
 ENDINGS: dict[str, tuple[list[str], Task, OutcomeKind]] = {
     "solved": ([SUBMIT], Task("", "", CHECKS, RIGHT), OutcomeKind.SOLVED),
     "wrong": ([SUBMIT], Task("", "", CHECKS, {"m.py": b"def f(x): return 0\n"}), OutcomeKind.WRONG),
-    "slow": (
-        [SLOW],
-        Task("", "", CHECKS, RIGHT, agent_timeout_seconds=0.2),
-        OutcomeKind.AGENT_TIMEOUT,
-    ),
     "cut": (["no end " * 200], Task("", "", CHECKS, RIGHT), OutcomeKind.TRUNCATED),
     "turns": ([READ] * 9, Task("", "", CHECKS, RIGHT), OutcomeKind.TURN_LIMIT),
     "tokens": ([SUBMIT], Task("", "word " * 900, CHECKS, RIGHT), OutcomeKind.TOKEN_LIMIT),
@@ -63,7 +59,7 @@ ENDINGS: dict[str, tuple[list[str], Task, OutcomeKind]] = {
     ),
     "tampered": (
         [SUBMIT],
-        Task("", "", script(f"echo >> /tests/test.sh; echo '{{\"reward\": 1}}' > {REWARD}")),
+        Task("", "", script(f"echo >> /tests/test.sh; echo '{{\"reward\": 1}}' > {REWARD}", 200)),
         OutcomeKind.VERIFIER_ERROR,
     ),
     "sleeps": (
@@ -78,6 +74,12 @@ ENDINGS: dict[str, tuple[list[str], Task, OutcomeKind]] = {
     ),
     "killed grading": ([SUBMIT], Task("", "", script("sleep 20")), OutcomeKind.SANDBOX_FAILURE),
     "killed acting": ([RUN, SUBMIT], Task("", "", CHECKS, RIGHT), OutcomeKind.SANDBOX_FAILURE),
+    # after those that are killed, which must not find its sandbox in the pool
+    "slow": (
+        [RUN],
+        Task("", "", CHECKS, RIGHT, agent_timeout_seconds=0.2),
+        OutcomeKind.AGENT_TIMEOUT,
+    ),
     "full disk": (
         [SUBMIT],
         Task("", "", CHECKS, {**RIGHT, "a": b"\n" * 700_000, "b": b"\n" * 700_000}),
@@ -119,13 +121,11 @@ class Session:
     """An engine's session that says what it was given."""
 
     def __init__(self, turns: list[str], killer: Killer | None, encode) -> None:
-        self._killer, self._slow = killer, turns == [SLOW]
+        self._killer = killer
         ends = [] if "no end" in turns[0] else [STOP]
         self._script = Script([[*encode(turn), *ends] for turn in turns])
 
     async def sample(self, token_ids, *, max_new_tokens):
-        if self._slow:
-            await asyncio.sleep(10)
         if self._killer is not None and not self._killer.is_alive():
             self._killer.start()
         sample = await self._script.sample(token_ids, max_new_tokens=max_new_tokens)
