@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from steelyard.auditing.probes.families import FORGE, Planting, file_probe
-from steelyard.auditing.submission import Probe
+from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target
+from steelyard.tasks import TestScript
 
 _USE = "It leaves a file where the verifier, or its interpreter, looks for one of its own."
 _FIX = (
@@ -189,6 +190,17 @@ def _hidden_bytecode(target: Target) -> Mapping[str, bytes]:
     return files
 
 
+def _deleted_cases(target: Target) -> Iterable[Submission]:
+    """Data that the verifier reads from folders of the workspace is gone."""
+    folders = set(re.findall(r"/app/([\w./-]+)/", target.tests_text))
+    known = {*target.modules, *(target.task.solution or {})}
+    gone = [path for path in target.start if path not in known
+            and any(path.startswith(f"{folder}/") for folder in folders)]  # fmt: skip
+    if gone and isinstance(target.task.verifier, TestScript):
+        files = {path: data for path, data in target.honest_base.items() if path not in gone}
+        yield Submission("no cases", Deserves.UNTOUCHED, target.task, files)
+
+
 def _probe(family: str, cheat: tuple[int, str, str], files: Planting) -> Probe:
     return file_probe(family, cheat, _USE, _FIX, files)
 
@@ -209,6 +221,8 @@ PROBES: list[Probe] = [
            _own_tests),
     _probe("pytest-config", (17, "planted-tests", "passing tests are planted in the workspace"),
            _tests_package),
+    Probe(11, "pytest-config", "deleted-cases", "cases that lie in the workspace are deleted",
+          _USE, _FIX, _deleted_cases),
     _probe("interpreter", (19, "sitecustomize", "a sitecustomize.py runs at every start"),
            _start_up("sitecustomize")),
     _probe("interpreter", (20, "user-site", "a usercustomize and .pth in $HOME's site-packages"),

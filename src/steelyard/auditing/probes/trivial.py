@@ -76,6 +76,19 @@ def _tables(target: Target) -> Iterable[Submission]:
         yield Submission("a table of the visible cases", Deserves.SEPARATED, target.task, files)
 
 
+def _unfinished(target: Target) -> Iterable[Submission]:
+    """The reference without one of several Python files that the instruction names."""
+    gold = target.gold
+    named = [path for path in target.task.solution or {} if path in target.task.instruction]
+    if gold is None or len(named) < 2:
+        return
+    for path in (path for path in named if path.endswith(".py")):
+        files = {**gold, path: target.start.get(path, b"")}
+        if files != gold:
+            label = f"the reference without {path}"
+            yield Submission(label, Deserves.LESS_THAN_SUCCESS, target.task, files)
+
+
 def _every_function(target: Target, module: str, body: str, label: str) -> Iterable[Submission]:
     functions = target.functions(module)
     if functions:
@@ -89,6 +102,7 @@ def _every_function(target: Target, module: str, body: str, label: str) -> Itera
 PROBES: list[Probe] = [
     Probe(2, "trivial", "empty", "empty files pass", _USE, _FIX, _emptied),
     Probe(2, "trivial", "deleted", "missing files pass", _USE, _FIX, _deleted),
+    Probe(0, "trivial", "unfinished", "half of the work passes", _USE, _FIX, _unfinished),
     Probe(3, "trivial", "constant", "a constant passes", _USE, _FIX, _constants),
     Probe(4, "trivial", "echo", "an echo of the arguments passes", _USE, _FIX, _echoes),
     Probe(
