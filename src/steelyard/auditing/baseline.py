@@ -49,7 +49,7 @@ class Baseline:
 def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Baseline:
     """Grades the reference (repeatedly), nothing, and the honest base."""
     if target.grades_text:
-        target = _with_format(target, arena, settings)
+        target = _with_format(target, arena)
     gold, seconds = [], []
     for task in target.examples:
         submission = gold_submission(target, task)
@@ -169,7 +169,7 @@ def _nothing_findings(baseline: Baseline) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _with_format(target: Target, arena: Arena, settings: AuditSettings) -> Target:
+def _with_format(target: Target, arena: Arena) -> Target:
     """The target with the first format in which most stored answers are paid."""
     examples = [task for task in target.examples if gold_text(task) is not None][:3]
     best, best_reward = target, -1.0

@@ -158,12 +158,12 @@ class _TargetAudit:
         ]
 
     def _mutants(self, baseline: Baseline, wrongness: Wrongness) -> MutantTally:
-        mutants = mutant_submissions(baseline.target, self._settings.max_mutants)
         if not _all_paid(baseline):
             return MutantTally({}, [])
+        mutants = mutant_submissions(baseline.target, self._settings.max_mutants)
         outcomes = self._grade_all([mutant.submission for mutant in mutants], baseline)
         tried = [(m, o) for m, o in zip(mutants, outcomes, strict=True) if o is not None]
-        return tally(tried, baseline.target.threshold, wrongness, lambda: None)
+        return tally(tried, baseline.target.threshold, wrongness)
 
     def _grade_all(
         self, submissions: Sequence[Submission], baseline: Baseline

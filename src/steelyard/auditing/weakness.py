@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.auditing.findings import Finding, Kind, Strength
@@ -73,7 +73,6 @@ def tally(
     tried: Sequence[tuple[MutantSubmission, Outcome]],
     threshold: float,
     wrongness: Wrongness,
-    checked: Callable[[], None],
 ) -> MutantTally:
     """Sorts graded mutants into killed, survived (with a proof), equivalent as far as seen."""
     survivors: list[tuple[MutantSubmission, Wrong]] = []
@@ -88,7 +87,6 @@ def tally(
             counts["survived" if wrong is not None and wrong.inside else "equivalent"] += 1
             if wrong is not None:
                 survivors.append((mutant, wrong))
-        checked()
     survivors.sort(key=lambda pair: not pair[1].inside)
     return MutantTally(counts, [_finding(*pair, threshold) for pair in survivors[:_SHOWN]])
 
