@@ -187,8 +187,10 @@ def _within(index: int, settings: AuditSettings) -> bool:
 
 def chosen_probes(only: str) -> list[Probe]:
     """The probes that `only` names: all, one family, or one. ValueError where there is none."""
-    if not only or only.startswith(("mutants", "baseline", "leaks", "lint")):
-        return [] if only else list(PROBES)
+    if not only:
+        return list(PROBES)
+    if only.startswith(("mutants", "baseline", "leaks", "lint")):
+        return []  # parts of the audit that are no probes
     chosen = [probe for probe in PROBES if only in (probe.name, probe.family)]
     if not chosen:
         families = ", ".join(dict.fromkeys(probe.family for probe in PROBES))

@@ -72,15 +72,16 @@ def shown(submission: Submission, start: Mapping[str, bytes]) -> str:
     """The submission as a person reads it: the text of an answer, or a diff from the start."""
     if submission.task.answer is not None and len(submission.files) == 1:
         return next(iter(submission.files.values())).decode("utf-8", "replace")
-    parts = [_diff(*change) for change in changed_files(start, submission.files)]
+    parts = [diff_of(*change) for change in changed_files(start, submission.files)]
     if submission.commands:
         parts.append(f"$ {submission.commands.strip()}\n")
     return "".join(parts)
 
 
-def _diff(path: str, old: bytes, new: bytes) -> str:
+def diff_of(path: str, old: bytes, new: bytes, *, context: int = 1) -> str:
+    """The change of one file as a unified diff with so many lines around it."""
     before, after = (
         data.decode("utf-8", "replace").splitlines(keepends=True) for data in (old, new)
     )
-    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", n=1)
+    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", n=context)
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

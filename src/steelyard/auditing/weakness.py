@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.auditing.findings import Finding, Kind, Strength
 from steelyard.auditing.mutants import mutants, reverted_hunks, spread
-from steelyard.auditing.submission import Deserves, Submission
+from steelyard.auditing.submission import Deserves, Submission, diff_of
 from steelyard.auditing.target import Target, parses
 from steelyard.auditing.wrongness import Wrong, Wrongness
 from steelyard.episodes import Outcome, Scored
@@ -57,7 +56,7 @@ def _patches(target: Target) -> Iterator[MutantSubmission]:
 def _submission(target: Target, path: str, content: bytes, label: str) -> MutantSubmission:
     assert target.gold is not None
     files = {**target.gold, path: content}
-    diff = _diff(path, target.gold[path], content)
+    diff = diff_of(path, target.gold[path], content, context=0).rstrip()
     return MutantSubmission(Submission(label, Deserves.SEPARATED, target.task, files), diff)
 
 
@@ -104,9 +103,3 @@ def _finding(mutant: MutantSubmission, wrong: Wrong, threshold: float) -> Findin
         earned=threshold,
         artifact=mutant.diff,
     )
-
-
-def _diff(path: str, old: bytes, new: bytes) -> str:
-    before, after = (data.decode("utf-8", "replace").splitlines() for data in (old, new))
-    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", n=0, lineterm="")
-    return "\n".join(lines)
