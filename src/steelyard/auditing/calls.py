@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from steelyard.auditing.observing import Call, observed_calls
+from steelyard.auditing.sources import parse
 from steelyard.auditing.target import Target
 from steelyard.tasks import FunctionChecks
 from steelyard.tasks.task import CheckProgram
@@ -41,8 +42,8 @@ def _tabled(text: str) -> Iterator[Call]:
         roots: list[Any] = [json.loads(text)]
     except ValueError:
         try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError):
+            tree = parse(text)
+        except ValueError:
             return
         roots = [value for node in ast.walk(tree) if (value := _literal(node)) is not None]
     for root in roots:

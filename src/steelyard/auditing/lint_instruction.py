@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from steelyard.auditing.findings import Finding, Strength
+from steelyard.auditing.sources import parse
 from steelyard.auditing.task_files import TaskFiles, hygiene
 
 _EXTENSIONS = "py|txt|json|jsonl|csv|tsv|ya?ml|toml|md|html|xml|log|sql|db|sh|js|ts|c|cpp|rs|go|out"
@@ -103,8 +104,8 @@ def _unknown_imports(task: TaskFiles) -> Iterator[Finding]:
         if not path.endswith(".py"):
             continue
         try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError):
+            tree = parse(text)
+        except ValueError:
             continue
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom) or node.module is None or node.level:

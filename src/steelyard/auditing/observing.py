@@ -149,7 +149,9 @@ class _Filled(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if isinstance(node.ctx, ast.Load) and node.id in self.values:
-            return ast.parse(repr(self.values[node.id]), mode="eval").body
+            statement = parse(repr(self.values[node.id])).body[0]
+            assert isinstance(statement, ast.Expr)
+            return statement.value
         return node
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 import io
 import re
+import threading
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+_PARSING = threading.Lock()
+"""Two threads must not parse at once: before Python 3.13 the depth of all trees under way is
+counted together (SystemError, "AST constructor recursion depth mismatch"), and filters of warnings
+are the process's."""
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 """The node types of a function that has a name."""
@@ -124,9 +130,9 @@ class Source:
         return int(self._line_starts[node.end_lineno - 1] + node.end_col_offset)
 
 
-def parse(text: str) -> ast.Module:
+def parse(text: str | bytes) -> ast.Module:
     """The tree of Python text. ValueError with one sentence where it is not Python."""
-    with warnings.catch_warnings():
+    with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the text is another's; its escapes are its own matter
         try:
             return ast.parse(text)

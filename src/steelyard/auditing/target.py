@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from steelyard.auditing.answer_format import PLAIN, AnswerFormat
+from steelyard.auditing.sources import parse
 from steelyard.tasks import FunctionChecks, RewardFunction, Task, TestScript
 from steelyard.tasks.task import CheckProgram
 
@@ -127,7 +128,7 @@ class Target:
         names: set[str] = set()
         for path, data in verifier.files.items():
             if path.endswith(".py") and parses(data):
-                names |= _imports(ast.parse(data))
+                names |= _imports(parse(data))
         own = {Path(path).stem for path in (*verifier.files, *self.start, *self.modules)}
         return tuple(sorted(names - own))
 
@@ -147,7 +148,7 @@ class Target:
             return ()
         return tuple(
             node.name
-            for node in ast.parse(source).body
+            for node in parse(source).body
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and not node.name.startswith("_")
         )
@@ -179,8 +180,8 @@ def parses(source: bytes | None) -> bool:
     if not source or not source.strip():
         return False
     try:
-        return bool(ast.parse(source).body)
-    except (SyntaxError, ValueError, RecursionError):
+        return bool(parse(source).body)
+    except ValueError:
         return False
 
 
@@ -188,7 +189,7 @@ def hollow(source: bytes) -> bytes:
     """The program with every function's body gone: it takes the arguments and returns None."""
     if not parses(source):
         return b""
-    tree = ast.parse(source)
+    tree = parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [ast.Return(ast.Constant(None))]

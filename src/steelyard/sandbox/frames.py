@@ -71,21 +71,47 @@ def receive_request(sock: socket.socket) -> tuple[dict[str, Any], bytes]:
 
 
 def send_reply(sock: socket.socket, reply: Mapping[str, Any], blob: bytes = b"") -> None:
-    """From a supervisor to the trainer, which does not trust it: a Python literal."""
-    send_bytes(sock, ascii(dict(reply)).encode(), blob)
+    """From a supervisor to the trainer, which does not trust it: JSON."""
+    send_bytes(sock, _json(reply).encode("ascii"), blob)
 
 
 def receive_reply(
     sock: socket.socket, max_bytes: int, deadline: float
 ) -> tuple[dict[str, Any], bytes]:
     """The trainer's side of `send_reply`. Raises like `receive_bytes`."""
-    from ast import literal_eval
+    from json import loads
 
     header, blob = receive_bytes(sock, max_bytes, deadline)
     try:
-        reply = literal_eval(header.decode("ascii"))
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise FrameError(f"a frame whose header is not a literal: {error}") from None
+        reply = loads(header)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a frame whose header is not JSON: {error}") from None
     if not isinstance(reply, dict):
-        raise FrameError("a frame whose header is not a dict")
+        raise FrameError("a frame whose header is not an object")
     return reply, blob
+
+
+def _json(value: Any) -> str:
+    """What `json.dumps` gives; importing json would delay every sandbox by 3 ms."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{"".join(map(_json_character, value))}"'
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_json, value))}]"
+    assert isinstance(value, dict), value
+    return f"{{{','.join(f'{_json(key)}:{_json(item)}' for key, item in value.items())}}}"
+
+
+def _json_character(character: str) -> str:
+    code = ord(character)
+    if 0x20 <= code < 0x7F and character not in '"\\':
+        return character
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from steelyard.auditing.sources import parse
 from steelyard.auditing.target import Target, parses
 
 _WRAPPING = """
@@ -55,7 +56,7 @@ def _at_top(source: str, code: str) -> str:
     lines = source.split("\n")
     after = 0
     if parses(source.encode()):
-        for node in ast.parse(source).body:
+        for node in parse(source).body:
             if not (_is_docstring(node) or _is_future(node)):
                 break
             after = node.end_lineno or after
@@ -67,7 +68,7 @@ def _before_main(source: str, code: str) -> str:
     lines = source.split("\n")
     before = len(lines)
     if parses(source.encode()):
-        for node in ast.parse(source).body:
+        for node in parse(source).body:
             if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
                 before = node.lineno - 1
                 break
