@@ -205,10 +205,17 @@ def simulate(n: int) -> None:
     """The tables of simulated runs."""
     settings, seconds, steps = AlarmSettings(), 0.0, 0
     print(f"SIMULATED runs, {n} of each curve, over {len(DESIGNS)} sizes in turn")
-    print(f"{'curve':32} any  gap/jump  before⅓  gap step (median)  steps to spare  raised")
+    print(
+        f"{'curve':32} {'any':>5} {'before':>7} {'gap':>5} {'before':>7} {'step':>5} {'spare':>6}"
+        "  which alarms (any: of any family; gap: reward_gap or task_jump; before: before a third"
+        " was lost; spare: steps until it was, median)"
+    )
     false_runs = 0
     for curve in CURVES:
-        any_, gap, before, at, spare, names = 0, 0, 0, [], [], Counter[str]()
+        any_, any_before, gap, before = 0, 0, 0, 0
+        at: list[int] = []
+        spare: list[int] = []
+        names = Counter[str]()
         for i in range(n):
             run = Simulated(curve, DESIGNS[i % len(DESIGNS)], i)
             alarms, took = alarms_of(run.record, run.planned, settings)
@@ -220,15 +227,16 @@ def simulate(n: int) -> None:
                 gap += 1
                 at.append(min(parted))
             if run.lost_at is not None:
+                any_before += any(a.step < run.lost_at for a in alarms)
                 before += bool(parted) and min(parted) < run.lost_at
                 spare += [run.lost_at - min(parted)] if parted else []
         false_runs += any_ if curve in HONEST else 0
-        lost = Simulated(curve, DESIGNS[0], 0).lost_at
+        loses = Simulated(curve, DESIGNS[0], 0).lost_at is not None
         print(
-            f"{curve:32} {any_ / n:4.0%} {gap / n:8.0%}"
-            f" {f'{before / n:.0%} (<{lost})' if lost else '-':>10}"
-            f" {np.median(at) if at else math.nan:10.0f} {np.median(spare) if spare else math.nan:17.0f}"
-            f"        {dict(names)}"
+            f"{curve:32} {any_ / n:5.0%} {f'{any_before / n:.0%}' if loses else '-':>7}"
+            f" {gap / n:5.0%} {f'{before / n:.0%}' if loses else '-':>7}"
+            f" {f'{np.median(at):.0f}' if at else '-':>5}"
+            f" {f'{np.median(spare):.0f}' if spare else '-':>6}  {dict(names)}"
         )
     total = n * len(HONEST)
     print(f"false alarms of any family: {false_runs} of {total} honest simulated runs")

@@ -36,6 +36,7 @@ from steelyard.cli.drawing import (
 from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import wilson_interval
+from steelyard.monitor.alarms import Alarm
 
 _MAX_WIDTH = 120
 _LABEL_WIDTH = 16
@@ -119,6 +120,9 @@ class TrainPanel:
     def note(self, text: str) -> None:
         with self._lock:
             self._note = " ".join(printable(text).split())
+
+    def alarm(self, alarm: Alarm) -> None:
+        self.note(f"alarm {alarm.name} at step {alarm.step}: {alarm.text}")
 
     def close(self) -> None:
         with suppress(BrokenPipeError):

@@ -15,6 +15,9 @@ from steelyard.cli.drawing import duration
 if TYPE_CHECKING:
     from steelyard.conductor import Estimate
 
+PAUSED = 3
+"""The exit status of a run that an alarm stopped."""
+
 
 def train(
     run_file: Annotated[Path, typer.Argument(help="The run file (TOML).")],
@@ -34,7 +37,7 @@ def train(
     """Train as the run file says; Ctrl-C stops it, --resume continues it."""
     from steelyard.cli.panel import open_listener
     from steelyard.cli.report import print_report
-    from steelyard.conductor import estimate, read_run_file
+    from steelyard.conductor import Paused, estimate, read_run_file
     from steelyard.conductor import train as run
 
     settings = read_run_file(run_file, change or [])
@@ -44,13 +47,16 @@ def train(
     listener = open_listener(settings.path, settings.model.path)
     try:
         run(settings, listener, resume=resume, accept_audit=accept_audit)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Paused) as stop:
         listener.close()
         again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])
         print(
-            f"stopped; continue with: steelyard train {run_file} {again} --resume\n"
+            f"{stop if isinstance(stop, Paused) else 'stopped'}; continue with: "
+            f"steelyard train {run_file} {again} --resume\n"
             f"what was recorded is in {settings.path}"
         )
+        if isinstance(stop, Paused):
+            raise typer.Exit(PAUSED) from None
         raise
     finally:
         listener.close()

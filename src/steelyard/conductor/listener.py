@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from steelyard.episodes import GroupVerdict
+from steelyard.monitor.alarms import Alarm
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,9 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something that a person should know."""
 
+    def alarm(self, alarm: Alarm) -> None:
+        """An alarm was raised."""
+
     def close(self) -> None:
         """Nothing more will come."""
 
@@ -91,6 +95,8 @@ class NullListener:
     ) -> None: ...
 
     def note(self, text: str) -> None: ...
+
+    def alarm(self, alarm: Alarm) -> None: ...
 
     def close(self) -> None: ...
 
@@ -128,14 +134,21 @@ class LineListener:
         self._say(f"evaluation {name} on {split}: pass@1={rate} ({solved}/{n}) {kinds}".rstrip())
 
     def note(self, text: str) -> None:
-        line = " ".join(text.split())
-        self._say("note " + "".join(c if c.isprintable() else "\ufffd" for c in line))
+        self._say("note " + _printable(text))
+
+    def alarm(self, alarm: Alarm) -> None:
+        self._say(f"alarm {alarm.name} at step {alarm.step}: {_printable(alarm.text)}")
 
     def close(self) -> None: ...
 
     def _say(self, line: str) -> None:
         with suppress(BrokenPipeError):  # `steelyard train | head` must not end the training
             print(line, file=self._stream, flush=True)
+
+
+def _printable(text: str) -> str:
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def _or_dash(value: float | None, spec: str) -> str:

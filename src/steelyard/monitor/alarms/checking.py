@@ -36,9 +36,7 @@ _FAMILIES: dict[str, tuple[float, Family]] = {
 """Each family with its share of the run's false-alarm rate. They sum to 1."""
 
 
-def check_alarms(
-    record: Sequence[StepFacts], settings: AlarmSettings, planned: int
-) -> list[Alarm]:
+def check_alarms(record: Sequence[StepFacts], settings: AlarmSettings, planned: int) -> list[Alarm]:
     """The alarms that hold after the last step of `record`, of a run of `planned` steps.
 
     P(any alarm in an honest run) ≤ false_alarm_rate: each family spends its share, divided evenly

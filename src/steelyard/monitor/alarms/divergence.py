@@ -23,7 +23,7 @@ from steelyard.monitor.alarms.settings import DivergenceSettings
 from steelyard.monitor.significance import Growth, fisher_tail, growth
 
 _SHOWN = 40
-_WHOLE_RUN, _ONE_TASK = 0.75, 0.25
+_WHOLE_RUN, _ONE_TASK = 0.85, 0.15
 """How the family's error is shared between its two alarms."""
 _PAID_WRONG = 0.5
 """An episode with at least this gap was paid for what held-out checks reject."""

@@ -90,9 +90,7 @@ def _groups(steps: Sequence[StepFacts]) -> list[list[EpisodeFacts]]:
 
 def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
     """1 − (distinct programs − 1) / (episodes − 1): 1 where all are the same, 0 where none are."""
-    return [
-        Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups
-    ]
+    return [Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups]
 
 
 def _mixed(steps: Sequence[StepFacts]) -> float:

@@ -12,9 +12,9 @@ from functools import cached_property
 from steelyard.monitor.significance import Unit
 from steelyard.store import RunReader
 
-_WINDOWS = (2, 4, 8)
-"""How many of the latest steps are compared with the reference: short ones see a sudden change,
-long ones a slow one."""
+_WINDOWS = (2, 8)
+"""How many of the latest steps are compared with the reference: the short window sees a sudden
+change, the long one a slow one."""
 _MOST_LOOKS = 50
 """A longer run is looked at in so many rounds, so that a look still has error to spend."""
 
@@ -105,13 +105,15 @@ class History:
 def read_steps(reader: RunReader, after: int = 0) -> list[StepFacts]:
     """The RL steps later than `after`, as far as they are recorded."""
     episodes: dict[int, list[EpisodeFacts]] = defaultdict(list)
-    for step, *fields, components, files in reader.query(
+    for step, name, task, kind, raw, heldout, tokens, components, files in reader.query(
         "SELECT step, id, task, kind, raw, heldout_reward, n_action_tokens, components, files"
         " FROM episodes WHERE purpose = 'train' AND step > ? ORDER BY key",
         (after,),
     ):
         parts = json.loads(components) if components != "{}" else {}
-        episodes[step].append(EpisodeFacts(*fields, parts, hash(files)))
+        episodes[step].append(
+            EpisodeFacts(name, task, kind, raw, heldout, tokens, parts, hash(files))
+        )
     return [
         StepFacts(record.step, tuple(episodes[record.step]), record.values)
         for record in reader.steps("rl")
