@@ -274,9 +274,7 @@ def _instruction(spec: Spec) -> str:
     return f"{start}. {default} Any other value, 0 included, is returned unchanged."
 
 
-def checks(
-    spec: Spec, form: Form = Form()
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def checks(spec: Spec, form: Form = Form()) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Training checks and held-out checks."""
 
     def setting(value: int) -> int | str:
