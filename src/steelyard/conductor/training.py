@@ -54,6 +54,7 @@ from steelyard.store import (
     RunNotFound,
     RunReader,
     RunStore,
+    TokenFields,
     UnknownSchema,
 )
 from steelyard.tasks import Task
@@ -494,17 +495,21 @@ class _Run:
     def _record_tokens(self, result: Update) -> None:
         """Stores, per segment, what the learner saw: its log-probs and the credit."""
         start = 0
+        fields = []
         for episode in result.episodes:
             for i, segment in enumerate(episode.trajectory.segments):
                 stop = start + segment.n_action_tokens
-                self._store.set_token_fields(
-                    episode.id,
-                    i,
-                    prox_logp=result.prox_logp_T[start:stop].numpy(),
-                    advantage=result.advantage_T[start:stop].numpy(),
+                fields.append(
+                    TokenFields(
+                        episode.id,
+                        i,
+                        prox_logp=result.prox_logp_T[start:stop].numpy(),
+                        advantage=result.advantage_T[start:stop].numpy(),
+                    )
                 )
                 start = stop
         assert start == len(result.batch)
+        self._store.set_token_fields(fields)
 
     def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
         def run() -> T:
