@@ -19,9 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, remove_after
+from steelyard.conductor.clock import StepClock
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.figures import group_figures
 from steelyard.conductor.listener import Listener
+from steelyard.conductor.recording import token_fields
 from steelyard.conductor.reporting import (
     grading_seconds,
     reward_parts,
@@ -54,7 +57,6 @@ from steelyard.store import (
     RunNotFound,
     RunReader,
     RunStore,
-    TokenFields,
     UnknownSchema,
 )
 from steelyard.tasks import Task
@@ -361,8 +363,7 @@ class _Run:
         await self._on_learner_thread(lambda: self._learner.set_reference(anchor))
 
     async def _step(self, step: int, source: GroupSource) -> None:
-        began = time.monotonic()
-        before = self._workshop.engine.stats
+        clock = StepClock(self._workshop.engine)
         progressed = 0.0
 
         def on_progress(share: float) -> None:
@@ -371,38 +372,38 @@ class _Run:
             progressed = share
 
         collected = await source.collect(step, on_progress)
-        sampling_seconds = time.monotonic() - began
-        sampled = self._workshop.engine.stats.sampled_tokens - before.sampled_tokens
-        busy = self._workshop.engine.stats.busy_seconds - before.busy_seconds
+        clock.sampled()
         for group in collected.groups:
             self._store.add_group(
                 step, group, "train", group in collected.used, seeds=source.seeds(group)
             )
         _require_some_score(collected)
         release_memory()  # what the engine freed, before the learner takes its share
-        began = time.monotonic()
+        clock.training_begins()
         result = await self._on_learner_thread(lambda: self._update(step, collected))
         if result is not None:
             if result.metrics.skipped:
                 self._note(f"step {step} moved nothing: {result.metrics.skipped}")
-            self._record_tokens(result)
+            self._store.set_token_fields(token_fields(result))
             self._agreement_is_checked = True
             await self._publish()
+        clock.ends()
+        metrics = update_metrics(result)
         report = step_report(
             step,
             collected,
             result,
-            seconds={
-                "sampling": sampling_seconds,
-                "grading": grading_seconds(collected),
-                "training": time.monotonic() - began,
-            },
-            sampled=sampled,
-            sampling_rate=sampled / busy if busy else None,
+            seconds=clock.seconds | {"grading": grading_seconds(collected)},
+            sampled=clock.tokens_sampled,
+            sampling_rate=clock.sampling_rate,
+            staleness=metrics.get("staleness") or 0.0,
         )
-        extra = update_metrics(result) | reward_parts(collected) | {"seconds_engine": busy}
+        extra = reward_parts(collected) | group_figures(collected.groups) | clock.waiting(result)
         self._store.add_metrics(
-            step, "rl", report.metrics() | extra, version=self._learner.steps_taken
+            step,
+            "rl",
+            report.metrics() | metrics | extra | {"seconds_engine": clock.engine_busy},
+            version=self._learner.steps_taken,
         )
         self._listener.advance(1 - 0.8 * progressed)
         self._listener.step(report)
@@ -491,25 +492,6 @@ class _Run:
         """Hands the learner's weights to the engine, under the version of their last update."""
         weights = await self._on_learner_thread(self._learner.weights)
         await asyncio.to_thread(self._workshop.engine.load, weights, self._learner.steps_taken)
-
-    def _record_tokens(self, result: Update) -> None:
-        """Stores, per segment, what the learner saw: its log-probs and the credit."""
-        start = 0
-        fields = []
-        for episode in result.episodes:
-            for i, segment in enumerate(episode.trajectory.segments):
-                stop = start + segment.n_action_tokens
-                fields.append(
-                    TokenFields(
-                        episode.id,
-                        i,
-                        prox_logp=result.prox_logp_T[start:stop].numpy(),
-                        advantage=result.advantage_T[start:stop].numpy(),
-                    )
-                )
-                start = stop
-        assert start == len(result.batch)
-        self._store.set_token_fields(fields)
 
     def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
         def run() -> T:
