@@ -78,10 +78,14 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunReader]:
             group = episodes[0].group
             store.add_group(step, Group(group, f"task-{group}", episodes), "train", True)
         store.add_evaluation("step-2", 2, "dev", EVALUATED)
-        store.set_untouched("task-a", "training", checks(True, True))
-        store.set_untouched("task-a", "training", [*checks(False, True), Check("c1", True)])
-        store.set_untouched("task-b", "training", checks(False, True))
-        store.set_untouched("task-c", "heldout", [Check("c0", True)])
+        store.set_untouched({("task-a", "training"): checks(True, True)})
+        store.set_untouched(
+            {
+                ("task-a", "training"): [*checks(False, True), Check("c1", True)],
+                ("task-b", "training"): checks(False, True),
+                ("task-c", "heldout"): [Check("c0", True)],
+            }
+        )
     with RunReader(run) as opened:
         yield opened
 

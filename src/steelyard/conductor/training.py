@@ -33,6 +33,7 @@ from steelyard.conductor.reporting import (
 )
 from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
+from steelyard.conductor.untouched import suites, untouched
 from steelyard.conductor.update import Plan, Update, update
 from steelyard.conductor.warm_start import (
     batches,
@@ -236,6 +237,7 @@ class _Run:
             for role, other in (("teacher", self._teacher), ("reference", self._reference)):
                 if other is not None:
                     self._store.add_event(role, str(other.path))
+            await self._record_untouched()
             step = last_checkpoint(self._store.directory)
             if step is None:
                 self._store.truncate_after(BASE_STEP)
@@ -252,6 +254,20 @@ class _Run:
                 workshop.close()
             # A checkpoint that is being written ends before the run's lock is given up.
             self._learner_thread.shutdown(wait=True, cancel_futures=True)
+
+    async def _record_untouched(self) -> None:
+        """Which checks of the training tasks pass before anybody works on them."""
+        with RunReader(self._settings.path) as reader:
+            recorded = reader.untouched()
+        waiting = [task for task in self._tasks.train if task.name not in recorded]
+        total = sum(len(suites(task)) for task in waiting)
+        if not total:
+            return
+        self._listener.phase("grading the untouched tasks", total)
+        found = await asyncio.to_thread(
+            untouched, waiting, self._workshop.grader, lambda: self._listener.advance(1)
+        )
+        self._store.set_untouched(found)
 
     async def _warm_start(self) -> None:
         section = self._settings.warm_start

@@ -251,11 +251,12 @@ class RunStore:
                 update_tokens(connection, of_segment)
 
     def set_untouched(
-        self, task: str, suite: Literal["training", "heldout"], checks: Sequence[Check]
+        self, checks: Mapping[tuple[str, Literal["training", "heldout"]], Sequence[Check]]
     ) -> None:
-        """Records which named checks pass before anybody has worked on the task."""
+        """Records, per task and suite, which named checks pass before anybody has worked."""
         with self._transaction() as connection:
-            insert_untouched(connection, task, suite, checks)
+            for (task, suite), of_suite in checks.items():
+                insert_untouched(connection, task, suite, of_suite)
 
     def truncate_after(self, step: int) -> int:
         """Forgets everything after `step`, the checkpoint that a resumed run continues from.
