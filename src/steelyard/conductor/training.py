@@ -18,12 +18,20 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, remove_after
+from steelyard.conductor.batches import GradientWatch, record_bad_batch, spared_checkpoints
+from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
 from steelyard.conductor.clock import StepClock
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.figures import group_figures
 from steelyard.conductor.listener import Listener
+from steelyard.conductor.planning import (
+    held_reference,
+    named_reference_of,
+    open_learner,
+    plan_of,
+    teacher_of,
+)
 from steelyard.conductor.recording import token_fields
 from steelyard.conductor.reporting import (
     grading_seconds,
@@ -34,7 +42,7 @@ from steelyard.conductor.reporting import (
 from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.untouched import suites, untouched
-from steelyard.conductor.update import Plan, Update, update
+from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
     batches,
     demonstrations,
@@ -47,7 +55,7 @@ from steelyard.conductor.warm_start import (
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import Episode, Scored, Trajectory
 from steelyard.grading import GradingSettings
-from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
+from steelyard.learner import Batch, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.objective import as_table as describe
 from steelyard.sandbox import check_available
@@ -196,18 +204,8 @@ class _Run:
         self._tasks = tasks
         self._learner_thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
         self._algorithm = settings.built_algorithm
-        self._rate = LearningRate(
-            peak=settings.rl.learning_rate,
-            warmup_steps=settings.rl.warmup_steps,
-            decay_steps=max(1, settings.rl.steps),
-            final_fraction=settings.rl.final_learning_rate_fraction,
-        )
         # Read now: one that is not there must not be noticed only after the warm start.
-        self._teacher = self._reference = None
-        if settings.teacher is not None and self._algorithm.needs_teacher:
-            self._teacher = resolve(model_of(settings.teacher.path))
-        if settings.reference.path is not None and self._algorithm.needs_reference:
-            self._reference = resolve(model_of(settings.reference.path))
+        self._teacher, self._reference = teacher_of(settings), named_reference_of(settings)
         self._agreement_is_checked = False
 
     async def run(self) -> None:
@@ -215,12 +213,7 @@ class _Run:
         workshop: Workshop | None = None
         try:
             self._learner = await self._on_learner_thread(
-                lambda: Learner(
-                    self._model,
-                    self._settings.learner,
-                    critic=self._algorithm.critic,
-                    teacher=self._teacher,
-                )
+                lambda: open_learner(self._settings, self._model, self._teacher)
             )
             workshop = self._workshop = Workshop(
                 self._model,
@@ -345,6 +338,7 @@ class _Run:
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
             draws = len(reader.groups())
+            self._gradients = GradientWatch(norm for _, norm in reader.metric("grad_norm"))
         source = GroupSource(
             self._workshop.rollouts,
             self._tasks.train,
@@ -369,12 +363,7 @@ class _Run:
             directory = self._store.directory.reference
             if done == 0:
                 await self._on_learner_thread(lambda: self._learner.export(directory))
-            if not directory.is_dir():
-                raise ValueError(
-                    f"{directory}: the reference of this run is missing; restore it, or start "
-                    "another run"
-                )
-            model = resolve(str(directory))
+            model = held_reference(self._store.directory)
         anchor = model
         await self._on_learner_thread(lambda: self._learner.set_reference(anchor))
 
@@ -401,6 +390,9 @@ class _Run:
             if result.metrics.skipped:
                 self._note(f"step {step} moved nothing: {result.metrics.skipped}")
             self._store.set_token_fields(token_fields(result))
+            if complaint := self._gradients.complaint(result):
+                plan = plan_of(self._settings, step)
+                record_bad_batch(self._store, step, plan, result, complaint)
             self._agreement_is_checked = True
             await self._publish()
         clock.ends()
@@ -425,14 +417,7 @@ class _Run:
         self._listener.step(report)
 
     def _update(self, step: int, collected: Collected) -> Update | None:
-        rl = self._settings.rl
-        plan = Plan(
-            learning_rate=self._rate.at(step - 1),
-            temperature=self._settings.engine.temperature,
-            epochs=rl.epochs,
-            minibatches=rl.minibatches,
-            seed=f"{self._settings.run.seed} {step}",
-        )
+        plan = plan_of(self._settings, step)
         agreement = None if self._agreement_is_checked else self._settings.agreement
         return update(collected.used, self._learner, self._algorithm, plan, agreement)
 
@@ -491,7 +476,8 @@ class _Run:
         await self._on_learner_thread(
             lambda: self._learner.save_checkpoint(directory.checkpoint(step))
         )
-        prune(directory, self._settings.checkpoint.keep)
+        with RunReader(self._settings.path) as reader:
+            prune(directory, self._settings.checkpoint.keep, spared_checkpoints(reader))
 
     async def _restore(self, step: int) -> None:
         """Goes back to checkpoint `step`: weights, optimiser, and the record up to there."""
