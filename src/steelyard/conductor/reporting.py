@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from steelyard.conductor.collect import Collected
+from steelyard.conductor.figures import token_figures
 from steelyard.conductor.listener import StepReport
 from steelyard.conductor.update import Update
 from steelyard.episodes import GroupVerdict, Scored, Unscored
@@ -20,6 +21,7 @@ def step_report(
     seconds: dict[str, float],
     sampled: int,
     sampling_rate: float | None,
+    staleness: float,
 ) -> StepReport:
     """What a step sampled, learned and cost."""
     scored = [
@@ -42,6 +44,7 @@ def step_report(
         sampling_tokens_per_second=sampling_rate,
         training_tokens_per_second=metrics.raw_tokens / metrics.seconds if metrics else None,
         seconds=seconds,
+        staleness=staleness,
         tokens_sampled=sampled,
         tokens_trained=metrics.nodes if metrics else 0,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -56,9 +59,10 @@ def update_metrics(result: Update | None) -> dict[str, float | None]:
         "updated": float(not result.metrics.skipped),
         "loss": result.metrics.loss,
         "grad_norm": result.metrics.grad_norm,
-        "mismatch": result.mismatch,
         "tokens_unpacked": result.metrics.raw_tokens,
-    } | result.measures
+        **result.measures,
+        **token_figures(result),
+    }
 
 
 def reward_parts(collected: Collected) -> dict[str, float | None]:
