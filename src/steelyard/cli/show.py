@@ -24,7 +24,7 @@ from steelyard.cli.drawing import (
     rate_text,
     titled_table,
 )
-from steelyard.cli.report import before_after_table, cost_table, kind_notes, outcomes_table
+from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
 from steelyard.store import RunReader

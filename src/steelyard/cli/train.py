@@ -33,7 +33,7 @@ def train(
 ) -> None:
     """Train as the run file says; Ctrl-C stops it, --resume continues it."""
     from steelyard.cli.panel import open_listener
-    from steelyard.cli.report import print_report
+    from steelyard.cli.tables import print_report
     from steelyard.conductor import estimate, read_run_file
     from steelyard.conductor import train as run
 
