@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from steelyard.cli.drawing import duration, printable, sparkline, verdict_bar
+from steelyard.cli.drawing import sparkline, verdict_bar
 from steelyard.cli.panel import TrainPanel, open_listener
 from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import view
+from steelyard.monitor.text import duration, printable
 from steelyard.store import RunReader, RunStore
 
 

@@ -23,19 +23,16 @@ from steelyard.cli.drawing import (
     MIXED,
     NEUTRAL,
     VERDICTS,
-    bounds,
-    duration,
     interval_bar,
     level,
     outcomes_text,
-    percent,
-    printable,
     sparkline,
     verdict_bar,
 )
 from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import wilson_interval
+from steelyard.monitor.text import bounds, duration, percent, printable
 
 _MAX_WIDTH = 120
 _LABEL_WIDTH = 16

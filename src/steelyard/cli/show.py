@@ -13,20 +13,11 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import (
-    DIM,
-    GOOD,
-    VERDICTS,
-    Json,
-    episode_text,
-    percent,
-    printable,
-    rate_text,
-    titled_table,
-)
+from steelyard.cli.drawing import DIM, GOOD, VERDICTS, Json, episode_text, titled_table
 from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
 
 

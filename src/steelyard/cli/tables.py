@@ -10,20 +10,9 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import (
-    BAD,
-    DIM,
-    GOOD,
-    Json,
-    bounds,
-    duration,
-    episode_text,
-    outcomes_text,
-    percent,
-    rate_text,
-    titled_table,
-)
+from steelyard.cli.drawing import BAD, DIM, GOOD, Json, episode_text, outcomes_text, titled_table
 from steelyard.monitor import before_and_after, view
+from steelyard.monitor.text import bounds, duration, percent, rate_text
 from steelyard.store import RunReader
 
 _STAGES = {"base": "base model", "warm_start": "after warm start", "final": "after RL"}

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from steelyard.cli.drawing import duration
+from steelyard.monitor.text import duration
 
 if TYPE_CHECKING:
     from steelyard.conductor import Estimate
