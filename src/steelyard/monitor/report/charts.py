@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from steelyard.monitor.report.curves import Rate
 from steelyard.monitor.report.html import Html, element, joined
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 14, 12, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 14, 12, 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ def interval_row(label: str, rates: Sequence[tuple[str, Rate]], *, width: float 
 
 
 def nice_top(value: float) -> float:
-    """The smallest 1, 2, 2.5 or 5 times a power of ten that is not below `value`."""
+    """The smallest top of an axis, not below `value`, whose quarters are short numbers."""
     if not value > 0 or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(m * power for m in (1.0, 2.0, 2.5, 5.0, 10.0) if m * power >= value * (1 - 1e-9))
+    return next(m * power for m in (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if m * power >= value)
 
 
 def _picture(label: str, frame: Frame, parts: Sequence[Html]) -> Html:

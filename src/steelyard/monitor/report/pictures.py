@@ -111,9 +111,9 @@ def signals(story: Story) -> Html | None:
 
 
 def small_charts(story: Story) -> Html | None:
-    """Groups by verdict, entropy, seconds by phase, cost of an episode."""
+    """Groups by verdict, entropy, seconds by phase, throughput, cost of an episode."""
     steps = story.summary["steps"]
-    figures = [_groups(steps), _entropy(steps), _seconds(steps), *_costs(story)]
+    figures = [_groups(steps), _entropy(steps), _seconds(steps), _speed(steps), *_costs(story)]
     drawn = [figure for figure in figures if figure is not None]
     return element("div", *drawn, class_="charts") if drawn else None
 
@@ -156,6 +156,29 @@ def _seconds(steps: Sequence[Json]) -> Html | None:
     )  # fmt: skip
     said = "wall time of a step; grading overlaps with sampling"
     return _figure("Seconds by phase", [_legend([(n, s) for n, s, _ in layers]), chart], said)
+
+
+def _speed(steps: Sequence[Json]) -> Html | None:
+    lines = [
+        Line(part, style, points)
+        for part, style in (("sampling", "phase0"), ("training", "phase1"))
+        if (
+            points := [
+                Point(s["step"], speed)
+                for s in steps
+                if (speed := s["tokens_per_second"][part]) is not None
+            ]
+        )
+    ]
+    if not lines:
+        return None
+    xs = [p.x for line in lines for p in line.points]
+    top = nice_top(max(p.y for line in lines for p in line.points))
+    chart = line_chart(
+        "tokens a second", lines, width=_NARROW, height=210.0, x_range=(min(xs), max(xs)),
+        y_range=(0.0, top), y_text=lambda v: f"{v:,.0f}",
+    )  # fmt: skip
+    return _figure("Tokens a second", [_legend([(x.name, x.style) for x in lines]), chart])
 
 
 def _costs(story: Story) -> list[Html | None]:

@@ -89,7 +89,7 @@ def tasks(story: Story) -> Html:
     return joined(
         [
             drawn,
-            element("p", f"The audit proved something of {len(story.audit)} tasks:"),
+            element("p", "What the audit proved, before the run began:"),
             element("ul", *shown, class_="plain"),
             element("p", more, class_="quiet") if more else None,
         ]
@@ -170,7 +170,9 @@ def recipe(story: Story) -> Html:
     ]
     return element(
         "div",
-        element("div", element("h3", "Algorithm"), table(["axis", "choice"], axes)),
+        element("div", element("h3", "Algorithm"), table(["axis", "choice"], axes))
+        if axes
+        else None,
         element("div", element("h3", "Key settings"), table(["key", "value"], settings)),
         class_="pair",
     )
