@@ -60,7 +60,9 @@ def clustered_rate(values: Sequence[float], tasks: Sequence[str]) -> Rate | None
     mean = min(1.0, max(0.0, math.fsum(values) / n))
     independent = mean * (1.0 - mean) / n
     clustered = clustered_standard_error(values, tasks) ** 2
-    effective = n * independent / clustered if independent > 0 and clustered > 0 else clusters
+    effective = float(clusters)
+    if independent > 0:
+        effective = n * independent / clustered if clustered > 0 else math.inf
     effective = min(float(n), max(1.0, effective))
     low, high = _wilson(mean, effective)
     return Rate(mean, low, high, n, clusters)

@@ -72,7 +72,9 @@ def _steps(story: Story) -> list[list[str]]:
 def _cost(story: Story) -> Iterator[str]:
     cost = story.summary["cost"]
     parts = ", ".join(
-        f"{words(name)} {duration(value)}" for name, value in cost["seconds"].items() if value
+        f"{_plain(words(name))} {duration(value)}"
+        for name, value in cost["seconds"].items()
+        if value
     )
     episodes, tokens = cost["episodes"], cost["tokens_sampled"]
     yield (
