@@ -6,12 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
-from steelyard.monitor.statistics import clustered_standard_error
+from steelyard.monitor.statistics import clustered_interval
 from steelyard.store import EpisodeRecord
-
-_Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +42,16 @@ class StepRates:
 
 
 def clustered_rate(values: Sequence[float], tasks: Sequence[str]) -> Rate | None:
-    """Wilson's interval for p̂ with n_eff = n · Var_iid(p̂) / Var_clustered(p̂) samples, ≤ n.
+    """The mean of values in [0, 1] with `clustered_interval`; None for no values.
 
-    Samples of one task agree with each other, so n of them say less than n independent ones.
-    Where all values are equal nothing shows how much they agree: then n_eff is the number of
-    tasks. Values lie in [0, 1]; for partial credit the interval is wider than need be, for p(1 −
-    p) is the largest variance at a mean of p. None for no values.
-
-    Source: Korn and Graubard 1998 (effective sample size), with Wilson's interval.
+    For partial credit the interval is wider than need be: p(1 − p) is the largest variance that
+    values with a mean of p can have.
     """
     if not values:
         return None
-    n, clusters = len(values), len(set(tasks))
-    mean = min(1.0, max(0.0, math.fsum(values) / n))
-    independent = mean * (1.0 - mean) / n
-    clustered = clustered_standard_error(values, tasks) ** 2
-    effective = float(clusters)
-    if independent > 0:
-        effective = n * independent / clustered if clustered > 0 else math.inf
-    effective = min(float(n), max(1.0, effective))
-    low, high = _wilson(mean, effective)
-    return Rate(mean, low, high, n, clusters)
+    mean = min(1.0, math.fsum(values) / len(values))
+    low, high = clustered_interval(values, tasks)
+    return Rate(mean, low, high, len(values), len(set(tasks)))
 
 
 def step_rates(episodes: Iterable[EpisodeRecord]) -> list[StepRates]:
@@ -119,13 +105,3 @@ def _per_episode(episodes: Sequence[EpisodeRecord]) -> dict[str, float]:
         if counts and len(counts) == len(episodes):
             means[name] = sum(counts) / len(counts)
     return means
-
-
-def _wilson(mean: float, n: float) -> tuple[float, float]:
-    """`wilson_interval` for a number of samples that is no whole number."""
-    centre = mean + _Z * _Z / (2 * n)
-    half = _Z * math.sqrt(mean * (1.0 - mean) / n + _Z * _Z / (4 * n * n))
-    scale = 1.0 + _Z * _Z / n
-    low = 0.0 if mean == 0.0 else (centre - half) / scale
-    high = 1.0 if mean == 1.0 else (centre + half) / scale
-    return low, high
