@@ -54,20 +54,6 @@ def sparkline(values: Sequence[float | None], width: int, top: float = 1.0) -> s
     return "".join(mark * stretch for mark in marks).ljust(width)
 
 
-def interval_bar(rate: float, low: float, high: float, width: int) -> Text:
-    """The rate and its interval on a line from 0 to 1."""
-
-    def cell(value: float) -> int:
-        return min(width - 1, int(value * width))
-
-    bar = Text().append("·" * cell(low), style=DIM)
-    bar.append("━" * (cell(rate) - cell(low)), style=MIXED)
-    bar.append("●", style=f"bold {MIXED}")
-    bar.append("━" * (cell(high) - cell(rate)), style=MIXED)
-    bar.append("·" * (width - 1 - cell(high)), style=DIM)
-    return bar
-
-
 def verdict_bar(groups: Mapping[GroupVerdict, int], width: int) -> Text:
     """The groups of a step as one bar, each verdict in its colour and texture."""
     total = sum(groups.values())
