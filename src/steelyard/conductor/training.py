@@ -41,6 +41,7 @@ from steelyard.conductor.reporting import (
 )
 from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
+from steelyard.conductor.sinks import SinkListener, require_sinks
 from steelyard.conductor.untouched import suites, untouched
 from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
@@ -87,11 +88,13 @@ def train(
         KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
     """
     check_available()
+    require_sinks(settings.sinks)
     tasks = RunTasks(settings)
     findings = [] if resume else _audited(tasks, listener, accept=accept_audit)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
     store = _open_store(settings, model, resume=resume)
+    sinks: SinkListener | None = None
     try:
         if resume and _is_finished(settings):
             listener.note("the run is already finished")
@@ -99,7 +102,8 @@ def train(
             return
         for text in findings:
             store.add_event("audit", text)
-        asyncio.run(_interruptible(_Run(settings, listener, store, model, tasks).run()))
+        sinks = SinkListener(listener, settings.sinks, settings.path, as_table(settings))
+        asyncio.run(_interruptible(_Run(settings, sinks, store, model, tasks).run()))
         store.finish("finished")
     except (KeyboardInterrupt, asyncio.CancelledError):
         store.finish("interrupted", "stopped by the user")
@@ -109,6 +113,8 @@ def train(
         raise
     finally:
         store.close()
+        if sinks is not None:
+            sinks.stop()
 
 
 def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[str]:
