@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,20 +12,12 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import (
-    DIM,
-    GOOD,
-    VERDICTS,
-    Json,
-    episode_text,
-    percent,
-    printable,
-    rate_text,
-    titled_table,
-)
-from steelyard.cli.report import before_after_table, cost_table, kind_notes, outcomes_table
+from steelyard.cli.drawing import DIM, GOOD, VERDICTS, Json, episode_text, titled_table
+from steelyard.cli.finding import find_run
+from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
 
 
@@ -42,19 +33,12 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
-    with RunReader(_find(run)) as reader:
+    with RunReader(find_run(run)) as reader:
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
         return
     _draw(name, shown, Console())
-
-
-def _find(run: str) -> Path:
-    """The directory itself, or runs/NAME where only that exists."""
-    directory = Path(run)
-    named = Path("runs") / run
-    return named if not directory.exists() and named.is_dir() else directory
 
 
 def _draw(name: str, shown: Json, console: Console) -> None:

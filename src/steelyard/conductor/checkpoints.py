@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Container
 from pathlib import Path
 
 from steelyard.store import RunDirectory
@@ -15,10 +15,10 @@ def last_checkpoint(directory: RunDirectory) -> int | None:
     return steps[-1] if steps else None
 
 
-def prune(directory: RunDirectory, keep: int, best: Collection[int] = ()) -> None:
-    """Deletes all checkpoints but the latest `keep` and those of the steps `best`."""
+def prune(directory: RunDirectory, keep: int, spared: Container[int] = ()) -> None:
+    """Deletes all but the latest `keep` checkpoints, and those that are spared."""
     for step in directory.checkpoint_steps()[:-keep]:
-        if step not in best:
+        if step not in spared:
             _remove(directory.checkpoint(step))
 
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from steelyard.agents import AgentSettings
 from steelyard.conductor.algorithm_section import AlgorithmSection, hint
+from steelyard.conductor.sinks import SinksSection
 from steelyard.engines import EngineSettings
 from steelyard.grading import ShapingSettings
 from steelyard.learner import LearnerSettings
@@ -176,6 +177,7 @@ class RunSettings(BaseSettings):
     checkpoint: CheckpointSection = CheckpointSection()
     agreement: AgreementSection = AgreementSection()
     alarms: AlarmSettings = AlarmSettings()
+    sinks: SinksSection = SinksSection()
 
     @classmethod
     def settings_customise_sources(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from steelyard.monitor.scores import Json
 from steelyard.monitor.statistics import clustered_interval, pass_at_k, pass_hat_k
-from steelyard.store import RunReader
+from steelyard.store import EpisodeFilter, RunReader
 
 _PAIRED = "raw IS NOT NULL AND heldout_reward IS NOT NULL"
 _REWARD, _TRUTH = (f"min(1.0, max(0.0, {column}))" for column in ("raw", "heldout_reward"))
@@ -32,8 +32,8 @@ def signals(reader: RunReader) -> Json:
 
 def _steps(reader: RunReader) -> list[Json]:
     unseen = {e.step: e.tally.solved / e.tally.n for e in reader.evaluations("dev") if e.tally.n}
-    costs = reader.rates(["step"], purpose="train")
-    broken = reader.regressions(["step"], purpose="train")
+    costs = reader.rates(["step"], EpisodeFilter(purpose="train"))
+    broken = reader.regressions(["step"], EpisodeFilter(purpose="train"))
     steps = []
     for step, n, scored, training, heldout, gap in reader.query(
         "SELECT step, count(*), count(raw), avg(raw),"

@@ -27,7 +27,7 @@ def findings(history: History, settings: NumericsSettings, rate: float) -> Itera
             name="not_finite",
             text=(
                 f"{' and '.join(broken)} of step {step} not finite, so the step moved nothing; its "
-                f"batch is in the record, and checkpoint {step} holds the weights to replay it with"
+                "batch is in the record (event bad_batch) and can be replayed"
             ),
             evidence={"not_finite": broken, "step": step},
             episodes=tuple(e.id for e in history.now.episodes),
@@ -46,7 +46,7 @@ def findings(history: History, settings: NumericsSettings, rate: float) -> Itera
             name="gradient_spike",
             text=(
                 f"the gradient norm of step {step} is {norm:.3g}, {norm / usual:.0f} times the "
-                f"usual {usual:.3g} (p = {p:.1g}); its batch is in the record"
+                f"usual {usual:.3g} (p = {p:.1g}); its batch is in the record and can be replayed"
             ),
             evidence={"grad_norm": norm, "usual": usual, "p": p, "level": level, "step": step},
             episodes=tuple(e.id for e in history.now.episodes),

@@ -10,7 +10,7 @@ from steelyard.monitor.alarms.facts import History
 from steelyard.monitor.alarms.settings import StalenessSettings
 from steelyard.monitor.significance import outlier
 
-EFFECTIVE_SHARE = "effective_share"
+_EFFECTIVE_SHARE = "ess_tokens"
 _LEAST_SPREAD = 0.25
 
 
@@ -21,8 +21,8 @@ def findings(history: History, settings: StalenessSettings, rate: float) -> Iter
     (Σ w)² / Σ w² over the trained tokens' ratios w; its share is that over their number.
     """
     level = rate / 2 / max(history.planned, 1)
-    share = history.now.metrics.get(EFFECTIVE_SHARE, math.nan)
-    p = outlier(_logs(history, EFFECTIVE_SHARE, -1.0), -_log(share), _LEAST_SPREAD)
+    share = history.now.metrics.get(_EFFECTIVE_SHARE, math.nan)
+    p = outlier(_logs(history, _EFFECTIVE_SHARE, -1.0), -_log(share), _LEAST_SPREAD)
     if share < settings.min_effective_share and p <= level:
         yield Finding(
             name="effective_sample_collapse",
