@@ -122,7 +122,7 @@ class Simulated:
                             heldout=float(solved),
                             tokens=tokens,
                             components=(
-                                {"outcome": float(paid), "brevity": -0.5 * tokens / 56}
+                                {"outcome": float(paid), "brevity": -0.5 * paid * tokens / 64}
                                 if "brevity" in curve
                                 else {}
                             ),
