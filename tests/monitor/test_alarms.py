@@ -47,9 +47,15 @@ class Made:
                     program = 0 if right else 1 + draw.randrange(value["programs"])
                     episodes.append(
                         EpisodeFacts(
-                            f"{step}/{task}/{i}", f"t{task}", f"k{task % 4}", raw, float(right),
-                            int(value["tokens"] * draw.lognormvariate(0, 0.1)), parts, program,
-                        )  # fmt: skip
+                            f"{step}/{task}/{i}",
+                            f"t{task}",
+                            f"k{task % 4}",
+                            raw,
+                            float(right),
+                            int(value["tokens"] * draw.lognormvariate(0, 0.1)),
+                            parts,
+                            program,
+                        )
                     )
             metrics = {
                 "entropy": 0.3, "loss": 0.0, "grad_norm": draw.lognormvariate(0, 0.3),

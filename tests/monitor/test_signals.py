@@ -109,7 +109,9 @@ def test_without_heldout_checks_dev_tasks_decide_and_test_tasks_never(tmp_path):
 def test_alarms_are_listed_with_their_evidence(tmp_path):
     from steelyard.monitor.alarms import Alarm
 
-    alarm = Alarm("task_jump", 3, "a-or jumped", {"p": 1e-6}, ("e1",), "quarantine", "a-or", ("a-or",))
+    alarm = Alarm(
+        "task_jump", 3, "a-or jumped", {"p": 1e-6}, ("e1",), "quarantine", "a-or", ("a-or",)
+    )
     store = RunStore.start(tmp_path / "run", {}, model="tiny")
     store.add_event("alarm", alarm.text, step=alarm.step, **alarm.as_json())
     other = replace(alarm, name="unscored", subject="")

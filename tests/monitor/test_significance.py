@@ -62,7 +62,9 @@ def test_growth_is_rarely_claimed_where_there_is_none_and_mostly_where_it_is():
     draw = random.Random(3)
 
     def visits(n, rate):
-        kinds = [(k, min(1.0, max(0.0, rate + d))) for k, d in (("a", -0.2), ("b", 0.0), ("c", 0.2))]
+        kinds = [
+            (k, min(1.0, max(0.0, rate + d))) for k, d in (("a", -0.2), ("b", 0.0), ("c", 0.2))
+        ]
         made = []
         for i in range(n):
             kind, chance = kinds[i % 3]
