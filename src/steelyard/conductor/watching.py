@@ -45,8 +45,9 @@ class Watch:
         with RunReader(self._path) as reader:
             known = self._record[-1].step if self._record else 0
             self._record += read_steps(reader, known)
-        # What a task that is sampled no more did must not raise the same alarm again.
-        record = [s.without(self.quarantined) for s in self._record]
+        record = self._record
+        if self.quarantined:  # what tasks that are sampled no more did must not raise it again
+            record = [s.without(self.quarantined) for s in record]
         alarms = [
             alarm
             for alarm in check_alarms(record, self._settings, self._planned)

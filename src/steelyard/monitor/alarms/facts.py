@@ -114,11 +114,15 @@ def read_steps(reader: RunReader, after: int = 0) -> list[StepFacts]:
         episodes[step].append(
             EpisodeFacts(name, task, kind, raw, heldout, tokens, parts, hash(files))
         )
-    return [
-        StepFacts(record.step, tuple(episodes[record.step]), record.values)
-        for record in reader.steps("rl")
-        if record.step > after
-    ]
+    metrics: dict[int, dict[str, float]] = defaultdict(dict)
+    for step, name, value in reader.query(
+        "SELECT step, name, value FROM metrics WHERE phase = 'rl' AND step > ?", (after,)
+    ):
+        metrics[step][name] = math.nan if value is None else value
+    steps = reader.query(
+        "SELECT step FROM steps WHERE phase = 'rl' AND step > ? ORDER BY step", (after,)
+    )
+    return [StepFacts(step, tuple(episodes[step]), metrics[step]) for (step,) in steps]
 
 
 def units(
