@@ -122,7 +122,15 @@ def test_a_verifier_that_rejects_right_work_is_named_too_strict():
 
 
 def test_one_task_that_finds_a_shortcut_is_named():
-    run = Made(steps=16, tasks=8, paid_wrong=lambda s, t: float(t == 5 and s > 12))
+    def found(s, t):
+        return t == 5 and s > 12
+
+    run = Made(
+        steps=16,
+        tasks=8,
+        right=lambda s, t: 0.0 if found(s, t) else 0.4,
+        paid_wrong=lambda s, t: float(found(s, t)),
+    )
     raised = [a for a in run.raised() if a.name == "task_jump"]
     assert [a.subject for a in raised] == ["t5"]
     assert raised[0].step == 13

@@ -553,7 +553,7 @@ class _Run:
         )
         with RunReader(self._settings.path) as reader:
             best = best_policy(reader, directory.checkpoint_steps())
-            spared = spared_checkpoints(reader) | ({best} - {None})
+            spared = spared_checkpoints(reader) | (set() if best is None else {best})
         prune(directory, self._settings.checkpoint.keep, spared)
 
     async def _restore(self, step: int) -> None:
