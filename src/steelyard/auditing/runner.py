@@ -30,6 +30,9 @@ from steelyard.tasks import RewardFunction, Task, TestScript
 _SHOWN = 400
 """Characters of evidence: what a program printed can be long."""
 
+_MORE_WHERE_CHEAP = 4
+"""Times as many mutants where checks are data: such a grading takes milliseconds."""
+
 _ORDER = (Strength.PROVED, Strength.LEAD, Strength.OBSERVATION)
 
 
@@ -112,7 +115,9 @@ class _TargetAudit:
         if not settings.only:
             findings += self._static_findings(target)
         if not settings.quick:
-            wrongness = Wrongness(target, self._arena, settings.grading.sandbox)
+            wrongness = Wrongness(
+                target, self._arena, settings.grading.sandbox, trusted=baseline.heldout_holds
+            )
             try:
                 judgements = self._attack(baseline, wrongness)
                 trials = [judgement.trial for _, _, judgement in judgements]
@@ -160,7 +165,9 @@ class _TargetAudit:
     def _mutants(self, baseline: Baseline, wrongness: Wrongness) -> MutantTally:
         if not _all_paid(baseline):
             return MutantTally({}, [])
-        mutants = mutant_submissions(baseline.target, self._settings.max_mutants)
+        cheap = tier_of(baseline.target) is Tier.A
+        count = self._settings.max_mutants * (_MORE_WHERE_CHEAP if cheap else 1)
+        mutants = mutant_submissions(baseline.target, count)
         outcomes = self._grade_all([mutant.submission for mutant in mutants], baseline)
         tried = [(m, o) for m, o in zip(mutants, outcomes, strict=True) if o is not None]
         return tally(tried, baseline.target.threshold, wrongness)
