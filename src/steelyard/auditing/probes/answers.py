@@ -25,7 +25,7 @@ _PRECISION = re.compile(r"(\d+) (significant|decimal)", re.IGNORECASE)
 _LEAVES_ROOM = re.compile(
     r"approx|about how|rough|estimat|within|toleranc|±|\+/-|accura|nearest|nearly|close"
     r"|\b(any|some|examples?|one of|at least|at most|between|possible|suitable|"
-    r"an? (number|integer|value|solution|pair|way))\b",
+    r"(find|give|name|choose|pick|propose|write) (me )?an?)\b",
     re.IGNORECASE,
 )
 """Prompts under which another number may be right too."""
