@@ -100,8 +100,8 @@ def _expressions(node: ast.expr, parent: ast.AST, field: str) -> Iterator[tuple[
                 yield "term dropped", right
         case ast.Dict(keys=keys, values=values) if len(keys) > 1:
             for i in range(len(keys)):
-                rest = keys[:i] + keys[i + 1 :]
-                yield "entry dropped", ast.Dict(rest, values[:i] + values[i + 1 :])
+                others = values[:i] + values[i + 1 :]
+                yield "entry dropped", ast.Dict(keys[:i] + keys[i + 1 :], others)
         case ast.Constant(value=value) if _is_data(node, parent):
             for new in _constants(value):
                 yield "constant", ast.Constant(new)
