@@ -33,12 +33,19 @@ class Baseline:
     nothing: list[Outcome] = field(default_factory=list)
     base: Outcome | None = None
     """The honest base, on which tampering submissions build."""
+    heldout: Outcome | None = None
+    """The first example's reference under the held-out checks, where there are such."""
     gold_seconds: float = 0.0
 
     @property
     def honest_reward(self) -> float:
         """What the honest base earns; 0 where it is unscored."""
         return self.base.reward if isinstance(self.base, Scored) else 0.0
+
+    @property
+    def heldout_holds(self) -> bool:
+        """Whether nothing speaks against the held-out checks: they pay the reference."""
+        return self.heldout is None or (isinstance(self.heldout, Scored) and self.heldout.solved)
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -66,8 +73,11 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
     if not target.grades_text and target.honest_base != target.start:
         honest = Submission("", Deserves.UNTOUCHED, target.task, target.honest_base)
         base = _graded(arena, honest)
+    heldout = None
+    if target.task.heldout is not None and first is not None:
+        heldout = arena.grade_heldout(target.task, first.files)
     middle = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
-    return Baseline(target, gold, again, nothing, base, middle)
+    return Baseline(target, gold, again, nothing, base, heldout, middle)
 
 
 def gold_submission(target: Target, task: Task) -> Submission | None:
@@ -109,6 +119,14 @@ def _gold_findings(baseline: Baseline) -> Iterator[Finding]:
             _NOBODY,
             "Correct the reference or the verifier until the one passes the other.",
             earned=_reward(failed[0]), deserved=threshold,
+        )  # fmt: skip
+    if not failed and isinstance(baseline.heldout, Scored) and not baseline.heldout.solved:
+        yield Finding(
+            "baseline/heldout-disagrees", Kind.BROKEN, Strength.PROVED,
+            "the tests pay the reference, and the held-out checks refuse it",
+            _described(baseline.heldout), _NOBODY,
+            "One of the two contradicts the instruction: correct it, and the reference with it.",
+            earned=baseline.heldout.reward, deserved=threshold,
         )  # fmt: skip
     verdicts = [_reward(o) >= threshold for o in (baseline.gold[0], *baseline.again)]
     if True in verdicts and False in verdicts:

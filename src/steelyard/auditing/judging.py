@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from steelyard.auditing.baseline import Baseline
@@ -12,6 +13,7 @@ from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
 
 _EPSILON = 1e-9
+_RAISED = re.compile(r"\braised (\w+)")
 _ORDINARY = ("answers/nothing", "answers/garbage", "answers/wrong", "answers/constant")
 """Probes whose texts a policy writes every day: a function that fails on them is at fault."""
 _FAILURES = ("answers/executed", "answers/crash", "answers/flood")
@@ -29,6 +31,8 @@ class Judgement:
     title: str = ""
     """What was seen, where it is not what the probe's title says; `fix` goes with it."""
     fix: str = ""
+    cause: str = ""
+    """What a failing function failed with: all that shares it is one finding."""
 
 
 class Judge:
@@ -118,8 +122,10 @@ class Judge:
         ordinary = probe.name in _ORDINARY
         strength = Strength.PROVED if ordinary else Strength.LEAD
         evidence = f"no reward at all: {said}"
+        raised = _RAISED.search(outcome.detail)
+        cause = f"{outcome.cause.value} {raised[1] if raised else ''}"
         hung = outcome.cause is Cause.VERIFIER_TIMEOUT
         if probe.name == "answers/crash" or (probe.name == "answers/flood" and hung):
-            return Judgement(trial, strength, Kind.WEAK, evidence)
+            return Judgement(trial, strength, Kind.WEAK, evidence, cause=cause)
         title = "an answer makes the function " + ("hang" if hung else "fail")
-        return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX)
+        return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX, cause)
