@@ -143,10 +143,11 @@ def page(
         )
     where, values = _where(filters)
     column, way = ORDERS[name], "DESC" if descending else "ASC"
-    (total,) = connection.execute(f"SELECT count(*) FROM episodes e{where}", values).fetchone()
+    # The planner would rather walk the table for some orders, through all the workspaces in it.
+    chosen = f"FROM episodes e INDEXED BY episodes_listing{where}"
+    (total,) = connection.execute(f"SELECT count(*) {chosen}", values).fetchone()
     keys = connection.execute(
-        f"SELECT e.key FROM episodes e{where}"
-        f" ORDER BY {column} {way} NULLS LAST, e.key {way} LIMIT ? OFFSET ?",
+        f"SELECT e.key {chosen} ORDER BY {column} {way} NULLS LAST, e.key {way} LIMIT ? OFFSET ?",
         (*values, limit, offset),
     ).fetchall()
     rows = connection.execute(
@@ -218,7 +219,8 @@ def _where(filters: EpisodeFilter) -> tuple[str, list[Any]]:
         conditions.append("e.id IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(filters.ids)))
     if filters.tool is not None:
-        conditions.append("(e.key, ?) IN (SELECT episode_key, tool FROM tool_uses)")
+        # The sign keeps SQLite from fetching each of these episodes from the table.
+        conditions.append("+e.key IN (SELECT episode_key FROM tool_uses WHERE tool = ?)")
         values.append(filters.tool)
     if filters.text is not None:
         conditions.append(
