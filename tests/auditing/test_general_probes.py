@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.auditing import AuditSettings, TaskAudit, audit
+from steelyard.grading import GradingSettings
+from steelyard.sandbox import SandboxSettings
 from steelyard.tasks import CheckSpec, FunctionChecks, Task, TestScript, read_jsonl
 
 REWARD = "/logs/verifier/reward.txt"
@@ -200,3 +202,19 @@ def test_a_shell_script_may_be_a_constant_or_write_the_reward() -> None:
         "reward-channel/forged-by-script",
         "baseline/reference-fails",
     }
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_machine_that_cannot_start_sandboxes_says_nothing_of_the_task(quick: bool) -> None:
+    task = Task(
+        "double",
+        "Write double(n).",
+        checked(((3,), 6), ((4,), 8)),
+        {"calc.py": b""},
+        solution={"calc.py": b"def double(n):\n    return n * 2\n"},
+    )
+    slow = GradingSettings(sandbox=SandboxSettings(start_timeout_seconds=0.001))
+    report = audit([task], AuditSettings(quick=quick, grading=slow))
+    assert "did not start" in report.tasks[0].error
+    assert report.tasks[0].findings == ()
+    assert report.exit_code == 2

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from steelyard.auditing.answer_format import candidate_formats
-from steelyard.auditing.arena import Arena
+from steelyard.auditing.arena import Arena, is_ours
+from steelyard.auditing.confirming import out_of_time
 from steelyard.auditing.findings import Finding, Kind, Strength
 from steelyard.auditing.probes.answers import answer, gold_text
 from steelyard.auditing.settings import AuditSettings
 from steelyard.auditing.submission import Deserves, Submission
 from steelyard.auditing.target import Target
 from steelyard.episodes import Outcome, Scored, Unscored
+from steelyard.sandbox import SandboxError
 from steelyard.tasks import Task
 
 _NOBODY = "No agent can: but a run would learn from noise, or not at all."
@@ -54,7 +56,10 @@ class Baseline:
 
 
 def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Baseline:
-    """Grades the reference (repeatedly), nothing, and the honest base."""
+    """Grades the reference (repeatedly), nothing, and the honest base.
+
+    SandboxError where this machine could not grade one of them: without them no finding holds.
+    """
     if target.grades_text:
         target = _with_format(target, arena)
     gold, seconds = [], []
@@ -62,12 +67,12 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
         submission = gold_submission(target, task)
         if submission is not None:
             began = time.monotonic()
-            gold.append(_graded(arena, submission))
+            gold.append(_graded_gold(arena, submission))
             seconds.append(time.monotonic() - began)
     first = gold_submission(target, target.task)
     again = []
     if first is not None and not settings.quick:
-        again = [_graded(arena, first) for _ in range(settings.gold_runs - 1)]
+        again = [_graded_gold(arena, first) for _ in range(settings.gold_runs - 1)]
     nothing = [_graded(arena, _nothing(target, task)) for task in target.examples]
     base = nothing[0]
     if not target.grades_text and target.honest_base != target.start:
@@ -75,7 +80,7 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
         base = _graded(arena, honest)
     heldout = None
     if target.task.heldout is not None and first is not None:
-        heldout = arena.grade_heldout(target.task, first.files)
+        heldout = _unless_ours(arena.grade_heldout(target.task, first.files))
     middle = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
     return Baseline(target, gold, again, nothing, base, heldout, middle)
 
@@ -214,9 +219,21 @@ def _nothing(target: Target, task: Task) -> Submission:
     return Submission("nothing", Deserves.NOTHING, task, target.start)
 
 
+def _graded_gold(arena: Arena, submission: Submission) -> Outcome:
+    """Graded a second time where the first one ran out of time: the machine may have been busy."""
+    outcome = _graded(arena, submission)
+    return _graded(arena, submission) if out_of_time(outcome) else outcome
+
+
 def _graded(arena: Arena, submission: Submission) -> Outcome:
     outcome = arena.grade(submission)
     assert outcome is not None  # none of these needs a shared sandbox
+    return _unless_ours(outcome)
+
+
+def _unless_ours(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Unscored) and is_ours(outcome):
+        raise SandboxError(f"honest work could not be graded: {outcome.detail}")
     return outcome
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from steelyard.auditing.arena import is_ours
 from steelyard.auditing.baseline import Baseline
 from steelyard.auditing.findings import Kind, Strength, Trial
 from steelyard.auditing.probes.answers import ANSWER_FIX, EXECUTION_EXIT_CODE, FAILURE_FIX
@@ -112,8 +113,7 @@ class Judge:
             trial = Trial(probe.name, submission.label, None, deserved, True, said)
             return Judgement(trial, Strength.PROVED, Kind.CHEAT, f"the answer ran as code ({said})")
         trial = Trial(probe.name, submission.label, None, deserved, False, said)
-        ours = outcome.cause in (Cause.SANDBOX_FAILURE, Cause.INFRASTRUCTURE_FAILURE)
-        if ours or probe.family not in ("answers", "right-work"):
+        if is_ours(outcome) or probe.family not in ("answers", "right-work"):
             return Judgement(trial)  # counted together, see runner
         if submission.deserves is Deserves.SUCCESS:
             return Judgement(trial, Strength.PROVED, Kind.REJECTS, f"it is right: {said}")

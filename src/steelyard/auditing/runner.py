@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.auditing.arena import Arena
-from steelyard.auditing.baseline import Baseline, baseline_findings, take_baseline
+from steelyard.auditing.baseline import Baseline, baseline_findings, gold_submission, take_baseline
+from steelyard.auditing.confirming import without_busy_times
 from steelyard.auditing.findings import Finding, Report, TaskAudit, Tier, Trial
 from steelyard.auditing.grouping import ORDER, dodges, probe_findings
 from steelyard.auditing.judging import Judge, Judgement
@@ -157,7 +158,12 @@ class _TargetAudit:
             if _worth_trying(submission, baseline)
         ]
         judge = Judge(baseline, wrongness)
-        outcomes = self._grade_all([submission for _, submission in planned], baseline)
+        outcomes = without_busy_times(
+            planned,
+            self._grade_all([submission for _, submission in planned], baseline),
+            self._arena.grade,
+            lambda submission: gold_submission(baseline.target, submission.task),
+        )
         return [
             (probe, submission, judge.judge(probe, submission, outcome))
             for (probe, submission), outcome in zip(planned, outcomes, strict=True)
