@@ -29,7 +29,7 @@ def trained(folder: RunFolder) -> tuple[Path, str]:
         env={**os.environ, "PYTHONPATH": str(source)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return folder.path / "runs" / "short", done.stdout
