@@ -53,6 +53,8 @@ def _draw(name: str, shown: Json, console: Console) -> None:
     else:
         rows = {
             "outcomes": _outcome_row,
+            "signals": _signal_row,
+            "alarms": _alarm_row,
             "tasks": _task_row,
             "groups": _group_row,
             "episodes": _episode_row,
@@ -99,6 +101,28 @@ def _outcome_row(row: Json) -> Json:
         "held-out": row["heldout"],
         "example": row["example"],
         "detail": row["detail"],
+    }
+
+
+def _signal_row(row: Json) -> Json:
+    """A step with its cost beside it, or an evaluation."""
+    if "cost" in row:
+        return {key: row[key] for key in ("step", "training", "heldout", "gap", "unseen")} | {
+            "unscored": row["unscored"],
+            **row["cost"],
+        }
+    shown = {key: row[key] for key in ("name", "split", "step")}
+    shown["pass@1"] = rate_text(row)
+    if row["n"]:
+        shown[f"pass@{row['k']}"] = percent(row["pass_at_k"])
+        shown[f"pass^{row['k']}"] = percent(row["pass_hat_k"])
+    return shown
+
+
+def _alarm_row(alarm: Json) -> Json:
+    """The evidence and the episodes are in the JSON."""
+    return {
+        key: alarm[key] for key in ("step", "name", "subject", "action", "text") if key in alarm
     }
 
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from steelyard.conductor.standalone import EvaluationPlan, evaluate_model
     from steelyard.conductor.training import train
     from steelyard.conductor.validation import validate_tasks
+    from steelyard.conductor.watching import Paused
 
 _HOMES = {
     "Estimate": "estimating",
     "EvaluationPlan": "standalone",
+    "Paused": "watching",
     "RunSettings": "settings",
     "estimate": "estimating",
     "evaluate_model": "standalone",
@@ -33,6 +35,7 @@ _HOMES = {
 __all__ = [
     "Estimate",
     "EvaluationPlan",
+    "Paused",
     "RunSettings",
     "estimate",
     "evaluate_model",

@@ -14,6 +14,7 @@ from typing import Any
 from steelyard.episodes import Check, Outcome, Scored
 from steelyard.monitor.outcomes import outcome_rows
 from steelyard.monitor.scores import Json, rate
+from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
 from steelyard.store import EpisodeRecord, RunReader, StepRecord, Tally
 
@@ -33,6 +34,21 @@ def _summary(reader: RunReader, ids: Sequence[str]) -> Json:
     if ids:
         raise ValueError(f"the view summary takes no ids, got {', '.join(ids)}")
     return summary(reader)
+
+
+def _signals(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Training reward, independent success, and cost, side by side. ids: none."""
+    if ids:
+        raise ValueError(f"the view signals takes no ids, got {', '.join(ids)}")
+    return signals(reader)
+
+
+def _alarms(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What alarms were raised, with their evidence and episodes. ids: names of alarms."""
+    alarms = [{"step": e.step, "text": e.text, **e.data} for e in reader.events("alarm")]
+    _require_known("alarm", ids, {a["name"] for a in alarms})
+    rollbacks = [{"text": e.text, **e.data} for e in reader.events("rollback")]
+    return {"alarms": [a for a in alarms if not ids or a["name"] in ids], "rollbacks": rollbacks}
 
 
 def _tasks(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -168,6 +184,8 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
 
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
+    "signals": _signals,
+    "alarms": _alarms,
     "outcomes": _outcomes,
     "tasks": _tasks,
     "groups": _groups,

@@ -343,6 +343,10 @@ class RunReader:
             if blob is not None
         }
 
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of one query, for sums and means that only one view needs."""
+        return self._rows(sql, values)
+
     def untouched(self) -> dict[str, dict[str, dict[str, bool]]]:
         """Task → suite ("training", "heldout") → check → whether it passed before any work.
 
