@@ -331,6 +331,26 @@ class RunReader:
         )
         return [_episode_record(row) for row in rows]
 
+    def episode_keys(self, after: int = 0) -> list[tuple[int, str]]:
+        """(key, id) of the episodes recorded after the one with that key, in their order.
+
+        Keys ascend. A resumed run may give those of forgotten episodes to others.
+        """
+        return self._rows("SELECT key, id FROM episodes WHERE key > ? ORDER BY key", (after,))
+
+    def call_counts(self, purpose: Literal["train", "eval"]) -> dict[str, tuple[int, int]]:
+        """Episode id → (tool calls, those of them that could not be read as a call).
+
+        An episode without any call has no entry.
+        """
+        rows = self._rows(
+            "SELECT e.id, count(*), sum(json_extract(c.value, '$[0]') = '')"
+            " FROM episodes e JOIN turns t ON t.episode_key = e.key, json_each(t.calls) c"
+            " WHERE e.purpose = ? GROUP BY e.key",
+            (purpose,),
+        )
+        return {name: (calls, unread) for name, calls, unread in rows}
+
     def episode(self, episode_id: str) -> Episode:
         """The whole episode as it was recorded.
 
