@@ -130,15 +130,13 @@ def _tested(test: ast.AST) -> list[ast.AST]:
 
 def _given(body: Iterable[ast.stmt]) -> list[ast.AST]:
     """What a block returns or assigns."""
-    return [
-        s.value for s in body if isinstance(s, ast.Return | ast.Assign) and s.value is not None
-    ]
+    return [s.value for s in body if isinstance(s, ast.Return | ast.Assign) and s.value is not None]
 
 
 def _literal(node: ast.AST) -> list[Any]:
     """The value of a literal expression, as a list of one; empty where it is none."""
     try:
-        value = ast.literal_eval(node)  # type: ignore[arg-type]
+        value = ast.literal_eval(node)
         repr(value)  # an integer of more digits than Python writes has none
         return [value]
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

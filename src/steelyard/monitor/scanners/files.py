@@ -29,8 +29,9 @@ _HONEST_NAMES = {"test", "types", "code"}
 def _planted(material: Material) -> Iterator[Hit]:
     solution = material.given.solution
     for path, data in material.changed.items():
-        if solution.get(path) == data:
-            continue
+        unknown = material.given.task is None and material.turn_of(path) is None
+        if unknown or solution.get(path) == data:
+            continue  # it may well have been there from the start
         name, new = PurePosixPath(path).name, path not in material.given.files
         text = data.decode("utf-8", "replace")
         if new and (name in _START_UP or name.endswith(".pth")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 _MAX_CHARACTERS = 20_000
 _MAX_DEPTH = 3
@@ -29,10 +30,12 @@ def simple_commands(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
         command = _unwrapped(words)
         if not command:
             continue
-        yield command
-        if depth < _MAX_DEPTH and command[0].rpartition("/")[2] in _SHELLS:
-            for script in _after(command, "-c"):
-                yield from simple_commands(script, depth + 1)
+        shell = command[0].rpartition("/")[2] in _SHELLS and depth < _MAX_DEPTH
+        scripts = list(_after(command, "-c")) if shell else []
+        if not scripts:
+            yield command
+        for script in scripts:
+            yield from simple_commands(script, depth + 1)
 
 
 def inline_python(text: str) -> Iterator[str]:
@@ -82,7 +85,7 @@ def _unwrapped(words: list[str]) -> tuple[str, ...]:
 
 
 def _after(command: tuple[str, ...], flag: str) -> Iterator[str]:
-    for word, following in zip(command, command[1:], strict=False):
+    for word, following in pairwise(command):
         if word == flag:
             yield following
             return
