@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +13,7 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.cli.diagnosis_text import draw_diagnosis, draw_findings
 from steelyard.cli.drawing import (
     DIM,
     GOOD,
@@ -24,10 +25,15 @@ from steelyard.cli.drawing import (
     rate_text,
     titled_table,
 )
+from steelyard.cli.finding import find_run
 from steelyard.cli.report import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.scanners import scan_run
 from steelyard.store import RunReader
+
+_SCANNED = ("findings", "diagnosis")
+"""Views of what the scanners found: what was recorded since is scanned first."""
 
 
 def show(
@@ -42,19 +48,15 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
-    with RunReader(_find(run)) as reader:
+    with RunReader(find_run(run)) as reader:
+        if name in _SCANNED:
+            with suppress(OSError):  # a directory that is only read shows what was found before
+                scan_run(reader)
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
         return
     _draw(name, shown, Console())
-
-
-def _find(run: str) -> Path:
-    """The directory itself, or runs/NAME where only that exists."""
-    directory = Path(run)
-    named = Path("runs") / run
-    return named if not directory.exists() and named.is_dir() else directory
 
 
 def _draw(name: str, shown: Json, console: Console) -> None:
@@ -64,6 +66,10 @@ def _draw(name: str, shown: Json, console: Console) -> None:
         for episode in shown["episodes"]:
             title = f"{episode['id']} · {episode['task']} · {episode['split']}"
             console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "diagnosis":
+        draw_diagnosis(shown, console)
+    elif name == "findings":
+        draw_findings(shown, console)
     elif name == "config":
         console.print_json(json.dumps(shown["config"]))
     else:

@@ -145,9 +145,7 @@ def _all_wrong(
         why.append(f"{distinct} distinct final workspaces in {size} episodes")
     if judged and 2 * len(rejected) >= len(judged) and not elsewhere.paid:
         why.append(f"the verifier paid none of {elsewhere.scored} other attempts at the task")
-        return Decision(
-            Why.REJECTS_RIGHT_WORK, Certainty.LIKELY, tuple(why), _ids(rejected)
-        )
+        return Decision(Why.REJECTS_RIGHT_WORK, Certainty.LIKELY, tuple(why), _ids(rejected))
     if size and distinct <= HARDLY_EXPLORES * size:
         return Decision(Why.NO_EXPLORATION, Certainty.SHOWN, tuple(why), _ids(wrong))
     if elsewhere.paid:

@@ -66,6 +66,4 @@ def _refused_by_experiment(record: RunEvidence) -> set[str]:
 def _refused_by_audit(reader: RunReader) -> set[str]:
     """Tasks of which the audit at the run's start proved it."""
     found: Iterable[Json] = (event.data for event in reader.events("audit"))
-    return {
-        data["task"] for data in found if set(data.get("kinds", ())) & set(_REFUSING)
-    }
+    return {data["task"] for data in found if set(data.get("kinds", ())) & set(_REFUSING)}

@@ -108,7 +108,9 @@ def _experiment(record: RunEvidence, task: str, decision: Decision) -> str | Non
 
 def _run(record: RunEvidence) -> Json:
     verdicts = Counter(g.verdict for g in record.groups.values())
-    decided = {g.id: record.decided(g.task, [g]) for g in record.groups.values() if g.verdict != "mixed"}
+    decided = {
+        g.id: record.decided(g.task, [g]) for g in record.groups.values() if g.verdict != "mixed"
+    }
     by_why: dict[Why, list[str]] = defaultdict(list)
     for group, decision in decided.items():
         by_why[decision.verdict].append(group)

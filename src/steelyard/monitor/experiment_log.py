@@ -1,4 +1,4 @@
-"""What `steelyard diagnose` found out about a run's tasks: read here, written by the conductor."""
+"""What `steelyard diagnose` found out about a run's tasks, apart from the run's record."""
 
 from __future__ import annotations
 
@@ -22,3 +22,9 @@ def read_experiments(directory: RunDirectory) -> dict[str, Json]:
             continue
         latest[record["task"]] = record
     return latest
+
+
+def append_experiment(directory: RunDirectory, record: Json) -> None:
+    """Adds an experiment at the end of the file. Raises: OSError where it cannot be written."""
+    with directory.experiments.open("a") as file:
+        file.write(json.dumps(record) + "\n")

@@ -61,6 +61,4 @@ class RunEvidence:
         if made is None or decision.certainty is Certainty.SHOWN:
             return decision
         said = (f"by experiment on {made['time']}: {made['why'][0]}", *decision.why)
-        return Decision(
-            Why(made["verdict"]), Certainty(made["certainty"]), said, decision.episodes
-        )
+        return Decision(Why(made["verdict"]), Certainty(made["certainty"]), said, decision.episodes)
