@@ -26,13 +26,16 @@ def draw_diagnosis(shown: Json, console: Console) -> None:
                             f"{'; '.join(cause['why'])}"))  # fmt: skip
     if shown["worst"]:
         table = titled_table("tasks that wasted most groups")
-        for column in ("task", "kind", "wasted", "verdict", "sure", "decide by"):
+        for column in ("task", "kind", "wasted", "verdict", "certainty"):
             table.add_column(column, overflow="fold")
         for task in shown["worst"]:
-            cells = (task["task"], task["kind"], str(task["wasted"]), _words(task["verdict"]),
-                     task["certainty"], task["experiment"] or "")  # fmt: skip
+            verdict = (_words(task["verdict"]), task["certainty"])
+            cells = (task["task"], task["kind"], str(task["wasted"]), *verdict)
             table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)
+        open_ones = [task["experiment"] for task in shown["worst"] if task["experiment"]]
+        if open_ones:
+            console.print(_line(f"decide by experiment, for example: {open_ones[0]}"))
     for split, ceiling in shown["ceilings"].items():
         if ceiling["shown"] or ceiling["suspected"]:
             console.print(_line(_ceiling(split, ceiling)))

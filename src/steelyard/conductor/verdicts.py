@@ -159,7 +159,7 @@ def _counted(played: Played) -> str:
     ways = ", ".join(f"{n} {name}" for name, n in symptoms.most_common())
     return (
         f"{played.who}: {len(played.attempts)} episodes, {ways};"
-        f" {played.distinct} distinct final workspaces"
+        f" distinct final workspaces: {played.distinct}"
     )
 
 

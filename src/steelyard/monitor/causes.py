@@ -142,7 +142,7 @@ def _all_wrong(
         why.append(f"held-out checks accept {len(rejected)} of the {len(judged)} that they judged")
     distinct, size = (sum(column) for column in zip(*programs, strict=True)) if programs else (0, 0)
     if size:
-        why.append(f"{distinct} distinct final workspaces in {size} episodes")
+        why.append(f"distinct final workspaces: {distinct} in {size} episodes")
     if judged and 2 * len(rejected) >= len(judged) and not elsewhere.paid:
         why.append(f"the verifier paid none of {elsewhere.scored} other attempts at the task")
         return Decision(Why.REJECTS_RIGHT_WORK, Certainty.LIKELY, tuple(why), _ids(rejected))
