@@ -54,8 +54,8 @@ def doubling(folder: RunFolder, training: int, heldout: int, files: bytes = WRON
         name="double", instruction="Mend double.", verifier=suite(training),
         heldout=suite(heldout), files={"m.py": files}, solution={"m.py": RIGHT}, kind="or",
     )  # fmt: skip
-    write_task(folder.path / "tasks" / "double", task)
-    changes = [f'tasks.train="{folder.path / "tasks"}"', "tasks.dev=''", "tasks.test=''"]
+    write_task(task, folder.path / "tasks" / "double")
+    changes = [f"tasks.{split}={folder.path / 'tasks'}" for split in ("train", "dev", "test")]
     return begun(folder, *changes)
 
 

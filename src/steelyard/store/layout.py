@@ -41,10 +41,6 @@ class RunDirectory:
         return self.path / "reference"
 
     @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
     def findings(self) -> Path:
         """What scanners found, one JSON object a line: apart from the data."""
         return self.path / "findings.jsonl"
@@ -58,6 +54,10 @@ class RunDirectory:
     def experiments(self) -> Path:
         """What `steelyard diagnose` found out about tasks, one JSON object a line."""
         return self.path / "experiments.jsonl"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:06d}"
