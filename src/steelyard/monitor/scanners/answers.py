@@ -63,7 +63,9 @@ def _hard_coded(material: Material) -> Iterator[Hit]:
 def _tables(code: Code, cases: list[_Case], material: Material) -> Iterator[Hit]:
     matched: dict[int, _Pair] = {}
     for pair in _pairs(code):
-        if pair.line in material.given.lines or pair.tested.strip("'\"") in _words(material):
+        if material.given.knows(code.place, pair.line) or pair.tested.strip("'\"") in _words(
+            material
+        ):
             continue
         for i, case in enumerate(cases):
             if pair.tested in case.inputs and pair.given == case.expected:
@@ -172,7 +174,11 @@ def _constants(code: Code, task: Task, material: Material) -> Iterator[Hit]:
             continue
         returns = [n for n in ast.walk(node) if isinstance(n, ast.Return)]
         values = [v for n in returns if n.value is not None for v in _literal(n.value)]
-        if len(returns) != 1 or not values or code.line(returns[0]) in material.given.lines:
+        if (
+            len(returns) != 1
+            or not values
+            or material.given.knows(code.place, code.line(returns[0]))
+        ):
             continue
         yield Hit(
             f"{quoted(code.place)[1:-1]} returns one constant whatever it is given, and was paid:"
@@ -191,7 +197,7 @@ def _outputs(code: Code, task: Task, material: Material) -> Iterator[Hit]:
         for check in verifier.checks
         if check.stdout is not None and len(check.stdout.strip()) >= _MIN_OUTPUT_CHARACTERS
     }
-    known = "\n".join([material.given.instructions, *material.given.lines])
+    known = material.given.text
     for node in ast.walk(code.tree) if expected else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value.strip()

@@ -52,7 +52,7 @@ def _new_in_programs(rule: Rule) -> Look:
             seen: set[str] = set()
             for node, what, severity in rule(code, material):
                 line = code.line(node)
-                if line in material.given.lines or line in seen:
+                if material.given.knows(code.place, line) or line in seen:
                     continue
                 seen.add(line)
                 turn = material.turn_of(line)

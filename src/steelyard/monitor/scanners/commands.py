@@ -122,7 +122,7 @@ def _reward_files(material: Material) -> Iterator[Hit]:
                       Severity.CHEAT, command.turn)  # fmt: skip
     for code in (*material.programs, *material.inline):
         for line in code.lines:
-            if REWARD_PATH.search(line) and line.strip() not in material.given.lines:
+            if REWARD_PATH.search(line) and not material.given.knows(code.place, line.strip()):
                 yield Hit(f"{code.place} names the reward file: {quoted(line)}", Severity.CHEAT,
                           code.turn if code.turn is not None else material.turn_of(line.strip())
                           )  # fmt: skip

@@ -47,12 +47,21 @@ class Given:
                 self.files |= step.files
                 solutions |= step.solution or {}
         self.solution = solutions
-        texts = [*self.files.values(), *solutions.values()]
-        if task is not None and task.answer is not None:
-            texts.append(task.answer.prefix.encode())
-        self.lines = frozenset(
-            line.strip() for data in texts for line in data.decode("utf-8", "replace").splitlines()
-        )
+        prefix = task.answer.prefix if task is not None and task.answer is not None else ""
+        self._shared = _lines(*solutions.values(), prefix.encode())
+        self._own: dict[str, frozenset[str]] = {}
+
+    def knows(self, place: str, line: str) -> bool:
+        """Whether a line stood in this file from the start, or stands in the reference."""
+        if place not in self._own:
+            self._own[place] = _lines(self.files.get(place, b""))
+        return line in self._shared or line in self._own[place]
+
+    @cached_property
+    def text(self) -> str:
+        """Instructions, files and reference in one."""
+        texts = [*self.files.values(), *self.solution.values()]
+        return "\n".join([self.instructions, *(t.decode("utf-8", "replace") for t in texts)])
 
     @cached_property
     def instructions(self) -> str:
@@ -125,6 +134,11 @@ class Material:
             command = call.arguments.get("command")
             if call.name == "run" and isinstance(command, str):
                 yield turn, command, call
+
+
+def _lines(*texts: bytes) -> frozenset[str]:
+    lines = (line.strip() for text in texts for line in text.decode("utf-8", "replace").split("\n"))
+    return frozenset(line for line in lines if line)
 
 
 def _answered(call: ToolCall) -> bool:

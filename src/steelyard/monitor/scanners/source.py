@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import threading
 import warnings
 from dataclasses import dataclass
 
 _MAX_CHARACTERS = 200_000
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""As the parser counts lines; by str.splitlines a form feed would hide a line behind another."""
 _PARSING = threading.Lock()
 """Before Python 3.13 two threads must not parse at once: the depth of all trees under way is
 counted together (SystemError), and filters of warnings are the process's."""
@@ -38,7 +41,7 @@ def parsed(place: str, text: str, turn: int | None = None) -> Code | None:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-    return Code(place, tree, tuple(text.splitlines()), turn)
+    return Code(place, tree, tuple(_LINE_END.split(text)), turn)
 
 
 def dotted(node: ast.AST) -> str:
