@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +13,18 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.cli.diagnosis_text import draw_diagnosis, draw_findings
 from steelyard.cli.drawing import DIM, GOOD, VERDICTS, Json, episode_text, titled_table
 from steelyard.cli.finding import find_run
 from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
+
+_SCANNED = ("findings", "diagnosis")
+"""Views of what the scanners found: what was recorded since is scanned first."""
 
 
 def show(
@@ -34,6 +40,9 @@ def show(
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
     with RunReader(find_run(run)) as reader:
+        if name in _SCANNED:
+            with suppress(OSError):  # a directory that is only read shows what was found before
+                scan_run(reader)
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
@@ -48,6 +57,10 @@ def _draw(name: str, shown: Json, console: Console) -> None:
         for episode in shown["episodes"]:
             title = f"{episode['id']} · {episode['task']} · {episode['split']}"
             console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "diagnosis":
+        draw_diagnosis(shown, console)
+    elif name == "findings":
+        draw_findings(shown, console)
     elif name == "config":
         console.print_json(json.dumps(shown["config"]))
     else:

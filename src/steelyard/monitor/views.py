@@ -12,7 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from steelyard.episodes import Check, Outcome, Scored
+from steelyard.monitor.diagnosis import diagnose
 from steelyard.monitor.outcomes import outcome_rows
+from steelyard.monitor.scanners import read_findings
 from steelyard.monitor.scores import Json, rate
 from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
@@ -182,6 +184,27 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
     return {"events": [asdict(e) for e in events if not ids or e.kind in ids]}
 
 
+def _diagnosis(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Why no gradient, of the whole run. ids: group ids or task names, each diagnosed alone."""
+    return {"diagnoses": [diagnose(reader, name) for name in ids]} if ids else diagnose(reader)
+
+
+def _findings(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What the scanners found, and how far they have come. ids: episode, group or task names,
+    scanners or severities."""
+    findings, progress = read_findings(reader)
+    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in findings])}
+    rows = [
+        {**f, **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "step", "raw")}}
+        for f in findings
+        if f["episode"] in of
+    ]
+    if ids:
+        rows = [row for row in rows if set(ids) & {v for v in row.values() if isinstance(v, str)}]
+    total = len(reader.episode_keys())
+    return {"scanned": progress.scanned, "episodes": total, "findings": rows}
+
+
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
     "signals": _signals,
@@ -194,6 +217,8 @@ VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "metrics": _metrics,
     "config": _config,
     "events": _events,
+    "diagnosis": _diagnosis,
+    "findings": _findings,
 }
 
 
