@@ -19,6 +19,7 @@ from steelyard.cli.play import play
 from steelyard.cli.show import show
 from steelyard.cli.train import train
 from steelyard.cli.validate import validate
+from steelyard.cli.view import view
 from steelyard.sandbox import SandboxError
 
 P = ParamSpec("P")
@@ -56,6 +57,7 @@ for _name, _command in (
     ("train", train),
     ("eval", evaluate),
     ("show", show),
+    ("view", view),
     ("play", play),
     ("validate", validate),
     ("audit", audit),

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.cli.drawing import (
+    BAD,
     DIM,
     GOOD,
     VERDICTS,
@@ -42,7 +43,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
-    with RunReader(_find(run)) as reader:
+    with RunReader(find_run(run)) as reader:
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
@@ -50,7 +51,7 @@ def show(
     _draw(name, shown, Console())
 
 
-def _find(run: str) -> Path:
+def find_run(run: str) -> Path:
     """The directory itself, or runs/NAME where only that exists."""
     directory = Path(run)
     named = Path("runs") / run
@@ -64,6 +65,8 @@ def _draw(name: str, shown: Json, console: Console) -> None:
         for episode in shown["episodes"]:
             title = f"{episode['id']} · {episode['task']} · {episode['split']}"
             console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "changes":
+        console.print(_changes_text(shown))
     elif name == "config":
         console.print_json(json.dumps(shown["config"]))
     else:
@@ -73,7 +76,12 @@ def _draw(name: str, shown: Json, console: Console) -> None:
             "groups": _group_row,
             "episodes": _episode_row,
         }
-        for title, records in shown.items():
+        if name == "history":
+            shown = {"history": _history_rows(shown)}
+        elif name == "tokens":
+            shown = {"tokens": _token_rows(shown)}
+        tables = {title: part for title, part in shown.items() if isinstance(part, list)}
+        for title, records in tables.items():
             shape = rows.get(name, dict)
             console.print(_table(title.replace("_", " "), [shape(r) for r in records]))
 
@@ -150,6 +158,33 @@ def _episode_row(episode: Json) -> Json:
         "turns": episode["n_turns"],
         "tokens": episode["n_action_tokens"],
     }
+
+
+def _history_rows(history: Json) -> list[dict[str, Any]]:
+    """One row a task: `step: solved/scored`, unscored episodes after a plus sign."""
+    rows = [{**task, "steps": ""} for task in history["tasks"]]
+    for task, step, solved, scored, unscored, _ in history["cells"]:
+        lost = f"+{unscored}?" if unscored else ""
+        rows[task]["steps"] += f"{history['steps'][step]}: {solved}/{scored}{lost}  "
+    return rows
+
+
+def _token_rows(tokens: Json) -> list[dict[str, Any]]:
+    columns = {**({"text": tokens["text"]} if tokens["text"] else {}), **tokens["fields"]}
+    return [
+        {"position": position, **dict(zip(columns, values, strict=True))}
+        for position, values in enumerate(zip(*columns.values(), strict=True), tokens["offset"])
+    ]
+
+
+def _changes_text(changes: Json) -> Text:
+    drawn = Text(f"{printable(changes['episode'])} against {printable(changes['against'])}\n")
+    styles = {"+": GOOD, "-": BAD, "@": DIM}
+    for file in changes["files"]:
+        drawn.append(f"\n{printable(file['name'])}: {file['status']}\n", style="bold")
+        for mark, text in file["lines"]:
+            drawn.append(f"{mark}{printable(text)}\n", style=styles.get(mark, ""))
+    return drawn
 
 
 def _table(title: str, rows: Sequence[Json]) -> Table | Text:

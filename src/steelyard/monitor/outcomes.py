@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from steelyard.episodes import Cause, OutcomeKind, Scored, StopReason, Unscored, outcome_kind
 from steelyard.monitor.scores import Json
 from steelyard.store import EpisodeRecord
+from steelyard.store.lookup import Ending
 
 
 def kind_of(record: EpisodeRecord) -> OutcomeKind:
@@ -15,12 +16,19 @@ def kind_of(record: EpisodeRecord) -> OutcomeKind:
     return _kind(record.raw, record.cause, record.stop_reason)
 
 
-def outcome_counts(records: Sequence[EpisodeRecord]) -> Json:
+def outcome_counts(found: Iterable[Ending]) -> Json:
     """Episodes by outcome, in training, in evaluations, and by held-out checks; zeros left out."""
+    counts: dict[str, Counter[OutcomeKind]] = {
+        "training": Counter(), "evaluation": Counter(), "heldout": Counter(),
+    }  # fmt: skip
+    for e in found:
+        where = "training" if e.purpose == "train" else "evaluation"
+        counts[where][_kind(e.raw, e.cause, e.stop_reason)] += e.n
+        if e.heldout is not None or e.heldout_cause is not None:
+            counts["heldout"][_kind(e.heldout, e.heldout_cause, e.stop_reason)] += e.n
     return {
-        "training": _counted(kind_of(r) for r in records if r.purpose == "train"),
-        "evaluation": _counted(kind_of(r) for r in records if r.purpose == "eval"),
-        "heldout": _counted(_heldout_kinds(records)),
+        where: {kind.value: of[kind] for kind in OutcomeKind if of[kind]}
+        for where, of in counts.items()
     }
 
 
@@ -33,7 +41,7 @@ def outcome_rows(records: Sequence[EpisodeRecord]) -> list[Json]:
     first: dict[OutcomeKind, EpisodeRecord] = {}
     for record in records:
         first.setdefault(kind_of(record), record)
-    counts = outcome_counts(records)
+    counts = outcome_counts(map(_ending, records))
     return [
         {
             "outcome": kind.value,
@@ -46,10 +54,18 @@ def outcome_rows(records: Sequence[EpisodeRecord]) -> list[Json]:
     ]
 
 
-def _heldout_kinds(records: Iterable[EpisodeRecord]) -> Iterable[OutcomeKind]:
-    for r in records:
-        if r.heldout_reward is not None or r.heldout_cause is not None:
-            yield _kind(r.heldout_reward, r.heldout_cause, r.stop_reason)
+def _ending(record: EpisodeRecord) -> Ending:
+    heldout = record.heldout_reward
+    return Ending(
+        record.purpose,
+        None if record.raw is None else int(record.raw >= 1.0),
+        record.cause,
+        None if heldout is None else int(heldout >= 1.0),
+        record.heldout_cause,
+        record.stop_reason,
+        1,
+        record.n_action_tokens,
+    )
 
 
 def _kind(reward: float | None, cause: str | None, stop_reason: str) -> OutcomeKind:
@@ -57,8 +73,3 @@ def _kind(reward: float | None, cause: str | None, stop_reason: str) -> OutcomeK
         return outcome_kind(Scored(reward), StopReason(stop_reason))
     assert cause is not None  # the store holds one of the two
     return outcome_kind(Unscored(Cause(cause)), StopReason(stop_reason))
-
-
-def _counted(kinds: Iterable[OutcomeKind]) -> dict[str, int]:
-    found = Counter(kinds)
-    return {kind.value: found[kind] for kind in OutcomeKind if found[kind]}
