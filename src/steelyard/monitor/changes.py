@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.monitor.scores import Json
 from steelyard.store import RunReader
-from steelyard.tasks import Task, load_tasks
+from steelyard.tasks import Task, read_task
 
 _CONTEXT_LINES = 3
 _MAX_LINES = 4000
@@ -56,22 +55,36 @@ def _start_files(reader: RunReader, episode_id: str) -> tuple[Mapping[str, bytes
     (record,) = reader.episode_records(ids=[episode_id])
     section = reader.config().get("tasks", {})
     specs = {section[key] for key in ("train", "dev", "test", "demonstrations") if key in section}
-    for spec in sorted(s for s in specs if isinstance(s, str)):
-        task = _tasks(spec).get(record.task)
+    for folder in sorted(Path(s).expanduser() for s in specs if isinstance(s, str)):
+        task = _task(folder, record.task)
         if task is not None:
             return task.files, "the task's start files"
     return None, "nothing: the tasks that the run file names are not on this machine"
 
 
-@functools.lru_cache(maxsize=8)
-def _tasks(spec: str) -> Mapping[str, Task]:
-    """By name; empty where the tasks are gone or no longer load."""
-    if not Path(spec).exists():
-        return {}
+def _task(folder: Path, name: str) -> Task | None:
+    """The task of that name whose directory is `folder`, in it, or in a folder of it."""
+    own_name = name.rpartition("/")[2]
+    for directory in (
+        folder,
+        *_folders(folder),
+        *(f for d in _folders(folder) for f in _folders(d)),
+    ):
+        if directory.name == own_name and (directory / "task.toml").is_file():
+            try:
+                task = read_task(directory)
+            except (ValueError, OSError):
+                continue  # it no longer loads
+            if task.name == name:
+                return task
+    return None
+
+
+def _folders(folder: Path) -> list[Path]:
     try:
-        return {task.name: task for task in load_tasks(spec)}
-    except (ValueError, OSError):
-        return {}
+        return sorted(f for f in folder.iterdir() if f.is_dir())
+    except OSError:
+        return []
 
 
 def _change(name: str, before: bytes | None, after: bytes | None) -> Json:

@@ -29,7 +29,7 @@ export function lines(series, options = {}) {
     const stroke = colour(s.colour);
     position.set(s, data.length);
     data.push(column(s.points));
-    specs.push({ label: plain(s.label), stroke, width: 2, spanGaps: true, dash: s.dash ? [6, 5] : undefined,
+    specs.push({ label: plain(s.label), stroke, width: s.width ?? 2, spanGaps: true, dash: s.dash ? [6, 5] : undefined,
       points: { show: s.dots || s.points.length < 40, size: s.dots ? 7 : 5, fill: s.dots ? stroke : colour("card") },
       value: (_, v) => (v === null || v === undefined ? "–" : show(v)) });
     if (s.high && s.low) {
@@ -62,6 +62,7 @@ export function lines(series, options = {}) {
     if (!holder.isConnected) return;
     const plot = new uPlot({ ...config, width: Math.max(200, holder.clientWidth) }, data, holder);
     for (const row of holder.querySelectorAll(".u-legend .u-edge")) row.hidden = true;
+    plot.setLegend({ idx: xs.length - 1 });
     const watch = new ResizeObserver(() => {
       if (!holder.isConnected) { watch.disconnect(); plot.destroy(); return; }
       plot.setSize({ width: Math.max(200, holder.clientWidth), height: config.height });

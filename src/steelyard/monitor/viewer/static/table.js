@@ -66,7 +66,7 @@ export function pager(offset, limit, total, go) {
   if (total <= limit && offset === 0) return null;
   const last = Math.min(offset + limit, total);
   return h("div.pager", null,
-    h("button", { type: "button", disabled: offset === 0, onclick: () => go(Math.max(0, offset - limit)) }, "← Earlier"),
+    h("button", { type: "button", disabled: offset === 0, onclick: () => go(Math.max(0, offset - limit)) }, "← Previous"),
     h("span.num", null, `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}`),
-    h("button", { type: "button", disabled: last >= total, onclick: () => go(offset + limit) }, "Later →"));
+    h("button", { type: "button", disabled: last >= total, onclick: () => go(offset + limit) }, "Next →"));
 }

@@ -57,7 +57,7 @@ function figures(e) {
     ["held-out", number(e.heldout_reward)], ["advantage", signed(creditOf(e))], ["ended", words(e.stop_reason)], ["turns", count(e.n_turns)],
     ["calls", count(e.n_calls ?? e.turns.reduce((n, t) => n + t.calls.length, 0))], ["calls with errors", count(e.n_call_errors ?? e.turns.reduce((n, t) => n + t.calls.filter((c) => c.error).length, 0))],
     ...(typeof e.n_repeated_calls === "number" ? [["repeated calls", count(e.n_repeated_calls)]] : []), ["tokens sampled", count(e.n_action_tokens)], ["tokens in all", count(e.n_tokens)], ["seed", e.seed === null ? "–" : String(e.seed)]];
-  return card(null, null, h("table", null, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("td.quiet", null, name), h("td.right", null, value))))));
+  return card(null, null, h("table.figures", null, h("tbody", null, rows.map(([name, value]) => h("tr", null, h("td.quiet", null, name), h("td.right", null, value))))));
 }
 
 function timeLine(e) {

@@ -32,8 +32,9 @@ export async function episodes(ctx) {
       other.length || filters.ids.length ? h("div.form", { css: { "margin-top": "10px" } }, [...filters.ids.map((id) => ["ids", id]), ...other.map((n) => [n, p.get(n)])].map(([name, value]) =>
         h("button", { type: "button", title: "remove", onclick: () => set({ [name]: name === "ids" ? filters.ids.filter((i) => i !== value) : null }) }, `${name === "ids" ? "" : `${words(name)}: `}${value} ✕`))) : null),
     card(null, null, table([
-      { label: "recorded", server: "recorded", cell: (e) => h("span.mono", null, e.id), link: true, wrap: true },
+      { label: "episode", server: "recorded", cell: (e) => h("span.mono", null, e.id), link: true, wrap: true },
       { label: "step", right: true, server: "step", cell: (e) => e.step },
+      { label: "task", server: "task", cell: (e) => e.task, wrap: true },
       { label: "kind", server: "kind", cell: (e) => e.kind },
       { label: "outcome", server: "solved", cell: outcomePill },
       { label: "reward", right: true, server: "reward", cell: (e) => number(e.reward) },

@@ -52,7 +52,7 @@ export async function group(ctx) {
   const against = left !== right ? await ctx.maybe("changes", { ids: [right.id, left.id] }) : null;
   return [head(found.task, `group ${found.id} · step ${found.step} · ${found.kind}`, verdictPill(found.verdict)), h("div.stack", null,
     card("Episodes", found.used ? "the learner trained on this group" : "the learner did not train on this group", table([
-      { label: "sample", right: true, by: (e) => e.sample, cell: (e) => e.sample, link: true },
+      { label: "sample", by: (e) => e.sample, cell: (e) => e.sample, link: true },
       { label: "ended", by: (e) => e.stop_reason, cell: (e) => outcomePill(e) },
       { label: "reward", right: true, by: (e) => e.reward, cell: (e) => number(e.reward) },
       { label: "held-out", right: true, by: (e) => e.heldout_reward, cell: (e) => number(e.heldout_reward) },

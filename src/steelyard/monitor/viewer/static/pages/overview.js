@@ -18,7 +18,7 @@ export async function overview(ctx) {
       card(null, null, stats(summary)),
       mainPanel(ctx, summary, curves, alarms),
       h("div.row", null,
-        card("Entropy", "nats per token: how much it still explores", lines([{ label: "entropy", colour: "training", points: steps.map((s) => [s.step, s.entropy]) }], { height: 150, fromZero: true })),
+        card("Entropy", "nats per token", lines([{ label: "entropy", colour: "training", points: steps.map((s) => [s.step, s.entropy]) }], { height: 150, fromZero: true })),
         costCard(signals, steps),
         card("Throughput", "tokens per second", lines([
           { label: "sampling", colour: "training", points: steps.map((s) => [s.step, s.tokens_per_second.sampling]) },
@@ -60,7 +60,7 @@ function curvesOf(summary, signals) {
 function mainPanel(ctx, summary, curves, alarms) {
   const evaluations = curves.unseen;
   const series = [
-    { label: "training reward", colour: "training", points: curves.training },
+    { label: "training reward", colour: "training", points: curves.training, width: 4 },
     { label: "held-out checks, same episodes", colour: "heldout", points: curves.heldout },
     { label: "unseen tasks (dev)", colour: "unseen", points: evaluations.map((e) => [e.step, e.pass_at_1]), dots: true, dash: true,
       low: evaluations.map((e) => [e.step, e.low]), high: evaluations.map((e) => [e.step, e.high]) },
@@ -82,7 +82,7 @@ function stats(summary) {
     return stat(`${label}, ${s.split}`, percent(s.pass_at_1), `${interval(s)} · n=${count(s.n)}${s.unscored ? ` · ${s.unscored} unscored` : ""}`);
   });
   return h("dl.stats", null, stages,
-    stat("Steps", count(summary.steps.length), `${count(summary.checkpoints.length)} checkpoints`),
+    stat("Steps", count(summary.steps.length), `${count(summary.checkpoints.length)} ${summary.checkpoints.length === 1 ? "checkpoint" : "checkpoints"}`),
     stat("Episodes", compact(cost.episodes.training), `and ${compact(cost.episodes.evaluation)} evaluating`),
     stat("Tokens sampled", compact(cost.tokens_sampled.training), `and ${compact(cost.tokens_sampled.evaluation)} evaluating`),
     stat("Time", duration(cost.seconds_total), cost.peak_memory_bytes ? `peak ${(cost.peak_memory_bytes / 2 ** 30).toFixed(1)} GiB` : ""));
@@ -103,7 +103,7 @@ function costCard(signals, steps) {
     return card("Cost and failure", "per training episode", lines(names.map((name, i) => ({ label: words(name), colour: colours[i],
       points: costs.map((s) => [s.step, rateOf(s.cost[name])]) })), { height: 150, fromZero: true }));
   }
-  return card("Trained per step", "seconds of wall time", lines([{ label: "seconds", colour: "other", points: steps.map((s) => [s.step, s.seconds_total]) }], { height: 150, fromZero: true, show: compact }));
+  return card("Step time", "seconds", lines([{ label: "seconds", colour: "other", points: steps.map((s) => [s.step, s.seconds_total]) }], { height: 150, fromZero: true, show: compact }));
 }
 
 function timeColumns(steps) {

@@ -36,7 +36,24 @@ function heatCard(ctx, past, wanted) {
   const kept = past.tasks.map((t, i) => [t, i]).filter(([t]) => wanted.has(t.task)).sort(([a], [b]) => a.kind.localeCompare(b.kind) || a.task.localeCompare(b.task, "en", { numeric: true }));
   const drawn = kept.slice(0, ROWS);
   const place = new Map(drawn.map(([, i], row) => [i, row]));
-  const part = { steps: past.steps, tasks: drawn.map(([t]) => t), cells: past.cells.filter((c) => place.has(c[0])).map((c) => [place.get(c[0]), ...c.slice(1)]) };
-  return card("Success over time", `share solved of each training task at each step: pale none, green all, grey unscored${kept.length > ROWS ? `; ${ROWS} of ${kept.length} tasks` : ""}`,
-    heatMap(part, (task, step) => ctx.go(step === null ? ctx.to("groups", { ids: task }) : ctx.to("episodes", { task, step, purpose: "train" }))));
+  const byKind = ctx.parameters.get("rows") ?? (kept.length > 40 ? "kind" : "task");
+  const toggle = h("div.form", { css: { "margin-bottom": "10px" } }, ["kind", "task"].map((rows) => h("button", { type: "button", "aria-pressed": String(byKind === rows), onclick: () => ctx.go(ctx.here({ rows }), true) }, `by ${rows}`)));
+  const part = byKind === "kind" ? summed(past, kept) : { steps: past.steps, tasks: drawn.map(([t]) => t), cells: past.cells.filter((c) => place.has(c[0])).map((c) => [place.get(c[0]), ...c.slice(1)]) };
+  return card("Success over time", `share solved in training at each step: pale none, green all, grey unscored${byKind === "task" && kept.length > ROWS ? `; ${ROWS} of ${kept.length} tasks` : ""}`, toggle,
+    heatMap(part, (row, step) => ctx.go(ctx.to("episodes", { [byKind]: row, step, purpose: "train" }))));
+}
+
+/** The same history with one row a kind. */
+function summed(past, kept) {
+  const kinds = [...new Set(kept.map(([t]) => t.kind))];
+  const row = new Map(kept.map(([t, i]) => [i, kinds.indexOf(t.kind)]));
+  const sums = new Map();
+  for (const [task, step, solved, scored, unscored] of past.cells) {
+    if (!row.has(task)) continue;
+    const key = row.get(task) * past.steps.length + step;
+    const sum = sums.get(key) ?? [row.get(task), step, 0, 0, 0];
+    [solved, scored, unscored].forEach((n, i) => { sum[2 + i] += n; });
+    sums.set(key, sum);
+  }
+  return { steps: past.steps, tasks: kinds.map((kind) => ({ task: kind })), cells: [...sums.values()] };
 }

@@ -20,7 +20,7 @@ export async function tokens(ctx) {
   const shown = overlays.includes(p.get("overlay")) ? p.get("overlay") : "action";
   const known = fields[shown].filter((v) => typeof v === "number");
   const scale = { top: Math.max(...known.map(Math.abs), 1e-9), low: Math.min(...known), high: Math.max(...known) };
-  const detail = h("table", null, h("tbody"));
+  const detail = h("table.figures", null, h("tbody"));
   const show = (i) => detail.firstChild.replaceChildren(...[["position", count(offset + i)], ...(data.text ? [["text", JSON.stringify(data.text[i])]] : []), ...Object.keys(fields).map((f) => [nameOf(f), shownValue(fields[f][i])])]
     .map(([name, value]) => h("tr", null, h("td.quiet", null, name), h("td.right.wrap", null, value))));
   const marks = data.fields.id.map((tokenId, i) => {

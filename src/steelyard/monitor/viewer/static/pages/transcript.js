@@ -9,7 +9,7 @@ export function transcript(ctx, episode, top, anchors = false) {
   if (!episode.turns.length) return nothing("The episode has no turn.");
   return h("div.stack", null, episode.turns.map((turn, i) => {
     const credit = turn.learned.advantage;
-    return h("article.turn", { id: anchors ? `turn-${i + 1}` : null }, h("header", { css: { background: signedColour(credit, top) } },
+    return h("article.turn", { id: anchors ? `turn-${i + 1}` : null, css: typeof credit === "number" ? { "border-left-color": signedColour(credit, top) } : {} }, h("header", null,
       h("b", null, `Turn ${i + 1}`), `${turn.action[1] - turn.action[0]} tokens`,
       typeof credit === "number" ? h("span.num", null, `credit ${signed(credit)}`) : null,
       typeof turn.learned.entropy === "number" ? h("span.num", null, `entropy ${number(turn.learned.entropy)}`) : null,
@@ -49,6 +49,8 @@ export function checksPart(checks, empty) {
 
 const MARKS = { "+": "add", "-": "del", "@": "at", " ": "same" };
 export function changesPart(changes) {
-  return h("div.stack", null, changes.files.map((file) => h("div.diff", null, h("header", null, h("b.mono", null, file.name), " ", h("span.faint", null, words(file.status))),
-    file.lines.length ? h("div.mono", null, file.lines.map(([mark, text]) => h(`div.l.${MARKS[mark]}`, null, h("span.faint", null, mark === "@" ? "" : mark), block(text || " ")))) : null)));
+  const same = changes.files.filter((file) => file.status === "unchanged").map((file) => file.name);
+  return h("div.stack", null, changes.files.filter((file) => file.status !== "unchanged").map((file) => h("div.diff", null, h("header", null, h("b.mono", null, file.name), " ", h("span.faint", null, words(file.status))),
+    file.lines.length ? h("div.mono", null, file.lines.map(([mark, text]) => h(`div.l.${MARKS[mark]}`, null, h("span.faint", null, mark === "@" ? "" : mark), block(text || " ")))) : null)),
+    same.length ? nothing(`Unchanged: ${same.join(", ")}`) : null);
 }
