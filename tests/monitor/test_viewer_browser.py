@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 from chromium import BINARY, Page
 from hostile_run import BIDI, EPISODE, IMAGE, LINK, SCRIPT, TASK, write_hostile_run
-from made_run import training_group, write_run
 from made_run import failed as failed_outcome
+from made_run import training_group, write_run
 
 from steelyard.monitor.viewer import Runs, application
 from steelyard.store import RunStore
@@ -74,9 +74,10 @@ def test_from_the_runs_to_the_overview(page: Page, address: str) -> None:
     ):
         assert part in text, text
     page.wait("document.querySelectorAll('.uplot canvas').length >= 3")
-    # Drawn, not merely there: the training curve's colour is on the canvas.
+    # Drawn, not merely there.
     page.wait("""(() => { const c = document.querySelector('.uplot canvas');
-        return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v); })()""")
+        const drawn = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return drawn.some((v) => v); })()""")
     assert page.evaluate("document.querySelectorAll('svg.columns rect').length") >= 4
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from steelyard.episodes import GroupVerdict
+from steelyard.monitor.outcomes import outcome_rows
 from steelyard.monitor.scores import Json, rate
 from steelyard.monitor.terms import Terms, read_terms
-from steelyard.store import EpisodeRecord, RunReader, Tally, lookup
+from steelyard.store import RunReader, Tally, lookup
 
 FINDINGS_FILE = "findings.jsonl"
 EPISODE_TERMS = (*lookup.FILTERS, "finding")
@@ -26,7 +27,16 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     that match.
     """
     terms = read_terms(ids, EPISODE_TERMS)
-    total, records = find_episodes(reader, terms)
+    names, filters, found = _chosen(reader, terms)
+    total, records = lookup.search_episodes(
+        reader,
+        names,
+        filters,
+        ids=found,
+        sort=terms.sort or "recorded",
+        offset=terms.offset,
+        limit=terms.limit,
+    )
     return {
         "episodes": [asdict(r) for r in records],
         "total": total,
@@ -34,8 +44,18 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     }
 
 
-def find_episodes(reader: RunReader, terms: Terms) -> tuple[int, list[EpisodeRecord]]:
-    """How many episodes match `terms`, and the page that they ask for."""
+def outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Episodes counted by outcome. ids and terms: those of the view `episodes`."""
+    names, filters, found = _chosen(reader, read_terms(ids, EPISODE_TERMS))
+    endings = lookup.endings(reader, names, filters, ids=found)
+    examples = reader.episode_records(ids=[e.example for e in endings])
+    return {"outcomes": outcome_rows(endings, {r.id: r.cause_detail for r in examples})}
+
+
+def _chosen(
+    reader: RunReader, terms: Terms
+) -> tuple[Sequence[str], Mapping[str, str], Sequence[str] | None]:
+    """Names, filters of the store, and the ids that the findings leave, if they are asked for."""
     _require_known(
         "episode, group, task or evaluation",
         terms.names,
@@ -43,15 +63,7 @@ def find_episodes(reader: RunReader, terms: Terms) -> tuple[int, list[EpisodeRec
     )
     filters = dict(terms.filters)
     scanner = filters.pop("finding", None)
-    return lookup.search_episodes(
-        reader,
-        terms.names,
-        filters,
-        ids=None if scanner is None else _found_by(reader, scanner),
-        sort=terms.sort or "recorded",
-        offset=terms.offset,
-        limit=terms.limit,
-    )
+    return terms.names, filters, None if scanner is None else _found_by(reader, scanner)
 
 
 def _found_by(reader: RunReader, scanner: str) -> list[str]:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from steelyard.episodes import Cause, OutcomeKind, Scored, StopReason, Unscored, outcome_kind
 from steelyard.monitor.scores import Json
-from steelyard.store import EpisodeRecord
 from steelyard.store.lookup import Ending
-
-
-def kind_of(record: EpisodeRecord) -> OutcomeKind:
-    """What an episode counts as by its verifier: held-out checks have no say in it."""
-    return _kind(record.raw, record.cause, record.stop_reason)
 
 
 def outcome_counts(found: Iterable[Ending]) -> Json:
@@ -32,40 +26,29 @@ def outcome_counts(found: Iterable[Ending]) -> Json:
     }
 
 
-def outcome_rows(records: Sequence[EpisodeRecord]) -> list[Json]:
+def outcome_rows(found: Sequence[Ending], details: Mapping[str, str | None]) -> list[Json]:
     """One row for each kind of outcome, also for those that no episode had.
 
     `carries_reward` says whether its episodes enter a group's baseline and the loss. `example` is
-    the first such episode, `detail` what is known of it.
+    the first such episode, `detail` what is known of it, from `details` by episode.
     """
-    first: dict[OutcomeKind, EpisodeRecord] = {}
-    for record in records:
-        first.setdefault(kind_of(record), record)
-    counts = outcome_counts(map(_ending, records))
+    counts = outcome_counts(found)
+    first: dict[OutcomeKind, Ending] = {}
+    for e in found:
+        kind = _kind(e.raw, e.cause, e.stop_reason)
+        if kind not in first or e.first < first[kind].first:
+            first[kind] = e
+    examples = {kind: e.example for kind, e in first.items()}
     return [
         {
             "outcome": kind.value,
             "carries_reward": kind.scored,
             **{column: counts[column].get(kind.value, 0) for column in counts},
-            "example": first[kind].id if kind in first else None,
-            "detail": first[kind].cause_detail if kind in first else None,
+            "example": examples.get(kind),
+            "detail": details[examples[kind]] if kind in examples else None,
         }
         for kind in OutcomeKind
     ]
-
-
-def _ending(record: EpisodeRecord) -> Ending:
-    heldout = record.heldout_reward
-    return Ending(
-        record.purpose,
-        None if record.raw is None else int(record.raw >= 1.0),
-        record.cause,
-        None if heldout is None else int(heldout >= 1.0),
-        record.heldout_cause,
-        record.stop_reason,
-        1,
-        record.n_action_tokens,
-    )
 
 
 def _kind(reward: float | None, cause: str | None, stop_reason: str) -> OutcomeKind:

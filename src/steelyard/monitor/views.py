@@ -14,18 +14,9 @@ import numpy as np
 
 from steelyard.episodes import Check, Outcome, Scored, Trajectory
 from steelyard.monitor.changes import changes
-from steelyard.monitor.listing import (
-    EPISODE_TERMS,
-    episodes,
-    find_episodes,
-    groups,
-    history,
-    tasks,
-)
-from steelyard.monitor.outcomes import outcome_rows
+from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
 from steelyard.monitor.scores import Json
 from steelyard.monitor.summary import summary
-from steelyard.monitor.terms import read_terms
 from steelyard.monitor.tokens import tokens
 from steelyard.store import RunReader, StepRecord
 
@@ -45,12 +36,6 @@ def _summary(reader: RunReader, ids: Sequence[str]) -> Json:
     if ids:
         raise ValueError(f"the view summary takes no ids, got {', '.join(ids)}")
     return summary(reader)
-
-
-def _outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
-    """Episodes counted by outcome. ids and terms: those of the view episodes."""
-    _, records = find_episodes(reader, read_terms(ids, EPISODE_TERMS))
-    return {"outcomes": outcome_rows(records)}
 
 
 def _episode(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -148,7 +133,7 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
 
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
-    "outcomes": _outcomes,
+    "outcomes": outcomes,
     "tasks": tasks,
     "history": history,
     "groups": groups,

@@ -20,7 +20,8 @@ _TALLY = "coalesce(sum(e.solved), 0), count(e.solved), count(*) - count(e.solved
 class Ending:
     """How `n` episodes of one `purpose` ended: what their outcome kind is decided by.
 
-    `raw` and `heldout` are 1 for full reward, 0 for less; None where there is no reward.
+    `raw` and `heldout` are 1 for full reward, 0 for less; None where there is no reward. The first
+    of them was recorded as number `first`, with the id `example`.
     """
 
     purpose: str
@@ -31,15 +32,27 @@ class Ending:
     stop_reason: str
     n: int
     action_tokens: int
+    first: int
+    example: str
 
 
-def endings(reader: RunReader) -> list[Ending]:
-    """Every way in which episodes of this run ended, with how many did."""
+def endings(
+    reader: RunReader,
+    names: Sequence[str] = (),
+    filters: Mapping[str, str] | None = None,
+    *,
+    ids: Sequence[str] | None = None,
+) -> list[Ending]:
+    """Every way in which the episodes that match ended; arguments as `search_episodes`."""
+    clause, values = _matching(names, filters, ids)
     return [
         Ending(*row)
+        # SQLite takes e.id from the row that has the minimum.
         for row in reader._rows(
-            "SELECT purpose, raw >= 1.0, cause, heldout_reward >= 1.0, heldout_cause, stop_reason,"
-            " count(*), sum(n_action_tokens) FROM episodes GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1"
+            "SELECT e.purpose, e.raw >= 1.0, e.cause, e.heldout_reward >= 1.0, e.heldout_cause,"
+            " e.stop_reason, count(*), sum(e.n_action_tokens), min(e.key) AS first, e.id"
+            f" FROM {_EPISODES}{clause} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first",
+            values,
         )
     ]
 
@@ -139,6 +152,21 @@ def search_episodes(
 
     Raises: ValueError for an unknown filter, value or sort.
     """
+    clause, values = _matching(names, filters, ids)
+    page = reader._rows(
+        f"SELECT e.id FROM {_EPISODES}{clause} ORDER BY {_order(sort)} LIMIT ? OFFSET ?",
+        [*values, -1 if limit is None else limit, offset],
+    )
+    total = len(page)
+    if limit is not None or offset:
+        ((total,),) = reader._rows(f"SELECT count(*) FROM {_EPISODES}{clause}", values)
+    records = {r.id: r for r in reader.episode_records(ids=[name for (name,) in page])}
+    return total, [records[name] for (name,) in page]
+
+
+def _matching(
+    names: Sequence[str], filters: Mapping[str, str] | None, ids: Sequence[str] | None
+) -> tuple[str, list[Any]]:
     where, values = _conditions(filters or {})
     if names:
         listed = "(SELECT value FROM json_each(?))"
@@ -150,16 +178,7 @@ def search_episodes(
     if ids is not None:
         where.append("e.id IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(ids)))
-    clause = f" WHERE {' AND '.join(where)}" if where else ""
-    page = reader._rows(
-        f"SELECT e.id FROM {_EPISODES}{clause} ORDER BY {_order(sort)} LIMIT ? OFFSET ?",
-        [*values, -1 if limit is None else limit, offset],
-    )
-    total = len(page)
-    if limit is not None or offset:
-        ((total,),) = reader._rows(f"SELECT count(*) FROM {_EPISODES}{clause}", values)
-    records = {r.id: r for r in reader.episode_records(ids=[name for (name,) in page])}
-    return total, [records[name] for (name,) in page]
+    return f" WHERE {' AND '.join(where)}" if where else "", values
 
 
 def _order(sort: str) -> str:
