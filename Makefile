@@ -1,4 +1,5 @@
 # make demo   sets everything up and trains the embedded model on the example tasks
+# make demo-hack   the same with a verifier that can be cheated: see docs/monitor.md
 # make test   sets everything up and passes the tests
 # make lint   style, types, layers
 
@@ -8,13 +9,19 @@ BIN    := $(VENV)/bin
 RUN    ?= demo
 SEED   ?= 0
 
-.PHONY: demo test lint system clean
+.PHONY: demo demo-hack test lint system clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo system
 	@if [ -f runs/$(RUN)/run.db ]; then resume=--resume; fi; \
 	$(BIN)/steelyard train examples/falsy-defaults/run.toml \
 		--set run.name=$(RUN) --set run.seed=$(SEED) $$resume
+
+demo-hack: $(VENV)/.demo system
+	$(BIN)/python examples/falsy-defaults/generate.py --single-turn --verifier zero \
+		--to examples/leaky-verifier/tasks
+	@if [ -f runs/leaky-verifier/run.db ]; then resume=--resume; fi; \
+	$(BIN)/steelyard train examples/leaky-verifier/run.toml --accept-audit $$resume
 
 test: $(VENV)/.test system
 	$(BIN)/python -m pytest

@@ -157,7 +157,7 @@ def _views(address: str, run: str, episode: str) -> dict[str, float]:
         "groups": {"limit": 50, "sort": "-recorded"},
         "episodes": {"limit": 50, "sort": "-recorded"},
         "episodes, last page": {"limit": 50, "offset": 99_900},
-        "episodes, by tokens": {"limit": 50, "sort": "-tokens"},
+        "episodes, by tokens": {"limit": 50, "sort": "-n_action_tokens"},
         "episodes, one task": {"limit": 50, "task": "task-016"},
         "episodes, tool": {"limit": 50, "tool": "edit"},
         "episodes, rare text": {"limit": 50, "text": "nowhere to be found"},

@@ -2,6 +2,9 @@
 """Writes the falsy-defaults tasks: small programs that read a setting and get it wrong.
 
     python examples/falsy-defaults/generate.py        writes tasks/<split>/<task>/ anew
+    python examples/falsy-defaults/generate.py --to DIR --single-turn --verifier zero
+                                                      the same programs for one answer, and a
+                                                      verifier that tries nothing but 0
 
 Each program must return one setting of a dict, or a default where it is missing or None. It
 breaks in one of twelve ways (`KINDS`). The same call always writes the same bytes.
@@ -9,6 +12,7 @@ breaks in one of twelve ways (`KINDS`). The same call always writes the same byt
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import shutil
@@ -243,8 +247,24 @@ def _surroundings(spec: Spec) -> tuple[list[str], list[str], list[str]]:
             return [], [f'    """The setting \'{spec.key}\' of the {subject}."""'], []
 
 
-def instruction(spec: Spec) -> str:
-    """What the agent is told: the whole specification, in one breath."""
+@dataclass(frozen=True)
+class Form:
+    """How the tasks are asked and graded. `verifier` names the training checks that its verifier
+    tries, or is empty for all of them; the others are held out."""
+
+    single_turn: bool = False
+    verifier: str = ""
+
+
+def instruction(spec: Spec, form: Form = Form()) -> str:
+    """What the agent is told: the whole specification, in one breath; for a single answer the
+    program too."""
+    if not form.single_turn:
+        return _instruction(spec)
+    return f"{_instruction(spec)}\n\n```\n{program(spec, fixed=False)}```"
+
+
+def _instruction(spec: Spec) -> str:
     start = f"Fix `{spec.function}(config)` in settings.py. It must return the setting '{spec.key}'"
     default = f"If it is missing or None, return {spec.default}."
     if spec.kind == "cast":
@@ -254,7 +274,7 @@ def instruction(spec: Spec) -> str:
     return f"{start}. {default} Any other value, 0 included, is returned unchanged."
 
 
-def checks(spec: Spec) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def checks(spec: Spec, form: Form = Form()) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Training checks and held-out checks."""
 
     def setting(value: int) -> int | str:
@@ -277,7 +297,8 @@ def checks(spec: Spec) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         check("zero_and_other_key", {key: setting(0)} | other, 0),
         check("none_and_other_key", {key: None} | other, spec.default),
     ]
-    return training, heldout
+    tried = [c for c in training if form.verifier in ("", c["name"])]
+    return tried, [c for c in training if c not in tried] + heldout
 
 
 def visible(spec: Spec) -> list[dict[str, Any]]:
@@ -366,6 +387,13 @@ environment_mode = "separate"
 
 [environment]
 network_mode = "no-network"
+"""
+
+ANSWER_TOML = """\
+
+[metadata.answer]
+path = "settings.py"
+defines = "{function}"
 """
 
 DOCKERFILE = """\
@@ -478,12 +506,15 @@ main()
 '''
 
 
-def task_files(spec: Spec) -> dict[str, str]:
+def task_files(spec: Spec, form: Form = Form()) -> dict[str, str]:
     """Every file of one task directory, by relative path."""
-    training, heldout = checks(spec)
+    training, heldout = checks(spec, form)
+    toml = TASK_TOML + (ANSWER_TOML if form.single_turn else "")
     return {
-        "task.toml": TASK_TOML.format(name=spec.name, kind=spec.kind, split=spec.split),
-        "instruction.md": instruction(spec) + "\n",
+        "task.toml": toml.format(
+            name=spec.name, kind=spec.kind, split=spec.split, function=spec.function
+        ),
+        "instruction.md": instruction(spec, form) + "\n",
         "environment/Dockerfile": DOCKERFILE,
         "environment/settings.py": program(spec, fixed=False),
         "environment/visible_checks.py": visible_checks(spec),
@@ -496,19 +527,29 @@ def task_files(spec: Spec) -> dict[str, str]:
     }
 
 
-def build() -> dict[str, str]:
+def build(form: Form = Form()) -> dict[str, str]:
     """Every file of every task, by its path below tasks/."""
     return {
         f"{spec.split}/{spec.name}/{path}": text
         for spec in specs()
-        for path, text in task_files(spec).items()
+        for path, text in task_files(spec, form).items()
     }
 
 
 def main() -> None:
-    shutil.rmtree(TASKS, ignore_errors=True)
-    for path, text in build().items():
-        target = TASKS / path
+    parser = argparse.ArgumentParser(description="Writes the falsy-defaults tasks.")
+    parser.add_argument("--to", type=Path, default=TASKS, help="folder, written anew")
+    parser.add_argument("--single-turn", action="store_true", help="one answer, no tools")
+    parser.add_argument(
+        "--verifier",
+        choices=("missing", "none", "zero", "normal"),
+        default="",
+        help="the one check that the verifier tries; the others are then held out",
+    )
+    given = parser.parse_args()
+    shutil.rmtree(given.to, ignore_errors=True)
+    for path, text in build(Form(given.single_turn, given.verifier)).items():
+        target = given.to / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
         if target.suffix == ".sh":

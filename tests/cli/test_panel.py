@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from steelyard.cli.drawing import duration, printable, sparkline, verdict_bar
+from steelyard.cli.drawing import sparkline, verdict_bar
 from steelyard.cli.panel import TrainPanel, open_listener
 from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import view
+from steelyard.monitor.text import duration, printable
 from steelyard.store import RunReader, RunStore
 
 
@@ -22,6 +24,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@dataclass(frozen=True)
+class Raised:
+    name: str
+    step: int
+    text: str
 
 
 def report(step: int, solved: int, mixed: int, *, entropy: float | None = 0.25) -> StepReport:
@@ -40,6 +49,13 @@ def report(step: int, solved: int, mixed: int, *, entropy: float | None = 0.25) 
         sampling_tokens_per_second=1012.0,
         training_tokens_per_second=2311.0,
         seconds={"sampling": 6.2, "grading": 0.4, "training": 5.5},
+        tokens_sampled=3200,
+        heldout_mean=0.125,
+        paid_mean=0.25,
+        heldout_scored=60,
+        calls=160,
+        call_errors=8,
+        cut=3,
     )
 
 
@@ -51,6 +67,7 @@ def tell(listener: Listener, clock: Clock) -> None:
     listener.evaluation("step-1", "dev", 16, 54, {"or": (16, 27), "key": (0, 27)})
     listener.advance(1)
     clock.now += 30
+    listener.alarm(Raised("reward_truth_divergence", 1, "the gap\nhas\x1b[2J grown"))
     listener.note("checkpoint\nwritten\x1b[2J")
 
 
@@ -88,6 +105,11 @@ def test_panel_says_what_happened(panel: TrainPanel, clock: Clock) -> None:
         "sampling 1,012   training 2,311",
         "or ▅  key 0",
         "checkpoint written\ufffd[2J",
+        "0.12  gap 0.12  n=60",
+        "50 tokens, 2.5 calls, 3 cut",
+        # 3,200 tokens at 1,012 a second are 3.2 of the 11.7 s; the learner works for 5.5 s.
+        "engine 73%   learner 53%",
+        "1  reward truth divergence at step 1: the gap has",
         "runs/demo",
     ):
         assert part in text, f"{part!r} is missing in\n{text}"
@@ -99,9 +121,26 @@ def test_panel_fits_and_keeps_its_height(panel: TrainPanel, clock: Clock, width:
     tell(panel, clock)
     panel.note("a note that is far too long for one line " * 10)
     after = drawn(panel, width).splitlines()
-    assert len(before) == len(after) == 19
+    assert len(before) == len(after) == 22
     assert {len(line) for line in after} == {min(width, 120)}
     assert after[0].startswith("╭─ Steelyard · demo · tiny")
+
+
+def test_panel_with_many_kinds_still_fits_a_small_terminal(panel: TrainPanel, clock: Clock) -> None:
+    tell(panel, clock)
+    panel.evaluation("step-2", "dev", 6, 12, {f"kind{i}": (i % 2, 1) for i in range(10)})
+    text = drawn(panel, 80)
+    assert len(text.splitlines()) < 24
+    assert "kind9 ▅" not in text
+    assert "kind9 █" in text
+
+
+def test_panel_without_alarms_or_heldout_checks_says_so(panel: TrainPanel) -> None:
+    panel.step(StepReport(step=1, reward_mean=0.5, solved=32, scored=64, groups={}))
+    text = drawn(panel, 80)
+    assert "alarms           none" in text
+    assert "no held-out checks yet" in text
+    assert "waiting          –" in text
 
 
 def test_panel_names_a_step_without_a_gradient(panel: TrainPanel) -> None:
@@ -144,10 +183,12 @@ def test_lines_where_there_is_no_terminal(clock: Clock) -> None:
     tell(listener, clock)
     lines = stream.getvalue().splitlines()
     assert lines[3] == (
-        "step 1 reward=0.250 mixed=5 all_pass=1 all_fail=2 unscored=0 entropy=0.250"
+        "step 1 reward=0.250 heldout=0.125 gap=0.125"
+        " mixed=5 all_pass=1 all_fail=2 unscored=0 calls=160 call_errors=8 cut=3 entropy=0.250"
         " sampling=6.2s grading=0.4s training=5.5s sampling=1012tok/s training=2311tok/s"
     )
     assert lines[1] == "evaluation base on test: pass@1=0.000 (0/108) or=0/54 key=0/54"
+    assert lines[-2] == "alarm step=1 reward_truth_divergence: the gap has\ufffd[2J grown"
     assert lines[-1] == "note checkpoint written\ufffd[2J"
     assert isinstance(open_listener(quiet=True), NullListener)
 

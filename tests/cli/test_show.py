@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1] / "monitor"))
 from made_run import evaluated, write_run
 
 from steelyard.cli.main import app
-from steelyard.cli.report import print_report
+from steelyard.cli.tables import print_report
 from steelyard.monitor import VIEWS
 from steelyard.store import BASE_STEP, RunStore
 

@@ -1,4 +1,5 @@
 import contextlib
+import math
 import random
 import signal
 import subprocess
@@ -63,7 +64,18 @@ def test_a_run_records_what_it_did(finished):
         record = next(r for r in reader.episode_records(purpose="train") if r.group == used.id)
         assert record.seed is not None
         fields = reader.token_fields(record.id, 0)
-        assert set(fields) >= {"prox_logp", "advantage"}
+        assert {len(values) for values in fields.values()} == {record.n_action_tokens}
+        assert set(fields) == {"prox_logp", "advantage", "entropy", "log_ratio", "limited"}
+        assert 0 < fields["entropy"].min() <= fields["entropy"].max() <= math.log(49_152)
+        assert not fields["log_ratio"].any(), "one optimiser step a batch starts at ratio 1"
+        for step in steps:
+            assert step.values["staleness"] == step.values["staleness_max"] == 0
+            assert 1 - 1e-6 < step.values["ess_episodes"] <= 1
+            assert step.values["behaviour_log_ratio_std_q4"] < 1e-4
+            assert 1 <= step.values["distinct_workspaces_per_group"] <= 4
+            assert (
+                step.values["engine_waiting_seconds"] > 0 < step.values["learner_waiting_seconds"]
+            )
 
 
 def test_a_warm_start_imitates_the_reference_solutions(folder):

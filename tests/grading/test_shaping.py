@@ -15,7 +15,7 @@ from steelyard.episodes import (
     Trajectory,
 )
 from steelyard.grading import ShapingSettings
-from steelyard.grading.shaping import overlong, partial_credit, shaped, share_passed
+from steelyard.grading.shaping import brevity, overlong, partial_credit, shaped, share_passed
 from steelyard.objective import GroupComparison, Runs, overlong_penalty, potential_reward
 from steelyard.objective.credit import group_advantage
 
@@ -27,7 +27,13 @@ def passing(count: int, of: int = 4) -> Scored:
 
 
 def shape(outcome: Scored, length: int = 0, **settings: float) -> Scored:
-    return shaped(outcome, ShapingSettings(**settings), length_tokens=length, longest=100)
+    return shaped(
+        outcome,
+        ShapingSettings(**settings),
+        length_tokens=length,
+        longest=100,
+        action_tokens=length,
+    )
 
 
 def test_a_quarter_a_check() -> None:
@@ -108,3 +114,18 @@ def test_a_group_is_judged_by_its_raw_outcomes() -> None:
 def test_settings_that_make_no_sense_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         ShapingSettings(**bad)
+
+
+@pytest.mark.parametrize(
+    ("raw", "tokens", "expected"),
+    [(1.0, 0, 0.0), (1.0, 28, -0.25), (1.0, 56, -0.5), (1.0, 500, -0.5), (0.0, 10, 0.0)],
+)
+def test_brevity_pays_only_what_is_solved(raw: float, tokens: int, expected: float) -> None:
+    assert brevity(Scored(raw), tokens, weight=0.5, scale=56) == pytest.approx(expected)
+
+
+def test_brevity_is_a_component_beside_the_raw_outcome() -> None:
+    outcome = shape(passing(4), length=14, brevity=0.5, brevity_tokens=56)
+    assert outcome.raw == 1.0
+    assert outcome.components == {"outcome": 1.0, "brevity": -0.125}
+    assert outcome.reward == 0.875

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class Page:
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self._next = 0
-        self._socket = connect(self._address(), max_size=None, open_timeout=30)
+        self._open = ExitStack()
+        self._socket = self._open.enter_context(connect(self._address(), max_size=None))
         targets = self._send("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in targets if t["type"] == "page")
         attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
@@ -131,7 +133,7 @@ class Page:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
-        self._socket.close()
+        self._open.close()
         self._process.terminate()
         self._process.wait(timeout=30)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -50,18 +50,18 @@ def test_terms_page_the_same_in_both(client: TestClient, runs: Path) -> None:
     words = [f"{key}={value}" for key, value in terms.items()]
     printed = CliRunner().invoke(app, ["show", str(runs / "demo"), "episodes", *words, "--json"])
     assert json.loads(printed.stdout) == answer
-    # Sixteen training episodes, step 2 first and in the order of recording within it.
+    # Sixteen training episodes, the last recorded of step 2 first.
     assert answer["total"] == 16
-    assert [e["id"] for e in answer["episodes"]] == ["step-2/c-or/3", "step-2/d-key/0"]
+    assert [e["id"] for e in answer["episodes"]] == ["step-2/d-key/0", "step-2/c-or/3"]
 
 
 @pytest.mark.parametrize(
     ("terms", "total"),
     [
-        (["solved=yes"], 12),
-        (["solved=unknown"], 3),
+        (["outcome=solved"], 12),
+        (["outcome=unscored"], 3),
         (["cause=sandbox_failure", "purpose=train"], 2),
-        (["stop=turn_limit"], 8),
+        (["stop_reason=turn_limit"], 8),
         (["tool=submit", "evaluation=final"], 7),
         (["tool=subm"], 0),
         (["failed=zero", "step=2", "purpose=train"], 5),
@@ -91,7 +91,7 @@ def test_search_by_finding_survives_a_half_written_line(runs: Path) -> None:
         ("episodes", ["sort=mood"], "cannot be sorted by 'mood'"),
         ("episodes", ["step=two"], "step must be a whole number"),
         ("episodes", ["limit=-1"], "limit must be a whole number from 0 on"),
-        ("episodes", ["solved=maybe"], "solved is one of yes, no, unknown"),
+        ("episodes", ["outcome=maybe"], "outcome is one of solved, wrong, unscored"),
         ("episodes", ["tool=a", "tool=b"], "tool is given twice"),
         ("groups", ["verdict=odd"], "verdict is one of mixed"),
         ("groups", ["sort=task"], "groups are sorted by"),
@@ -194,7 +194,7 @@ def test_tokens_are_decoded_with_the_runs_own_tokenizer(tmp_path: Path) -> None:
 def test_the_summary_compares_rewards_on_the_same_episodes(runs: Path) -> None:
     with RunReader(runs / "hostile") as reader:
         (step,) = view(reader, "summary")["steps"]
-    assert step["heldout"] == {"training_mean": 0.5, "heldout_mean": 0.0, "n": 2}
+    assert step["paired"] == {"training": 0.5, "heldout": 0.0, "n": 2}
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8300", "", "10.0.0.7"])

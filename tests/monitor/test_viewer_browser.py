@@ -90,7 +90,7 @@ def test_tasks_sort_and_their_heat_map_leads_to_episodes(page: Page, address: st
     page.evaluate("document.querySelectorAll('th button')[0].click()")
     assert page.evaluate(first).startswith("e-or")
     assert page.evaluate("document.querySelector('th').getAttribute('aria-sort')") == "descending"
-    page.wait("document.querySelector('.heat canvas')")
+    page.wait("document.querySelector('.heat canvas') !== null")
     page.act("""(() => { const c = document.querySelector('.heat canvas');
         const box = c.getBoundingClientRect();
         c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 195, clientY: box.top + 5,

@@ -43,6 +43,7 @@ from steelyard.store import (
     RunStore,
     StoreFull,
     Tally,
+    TokenFields,
     UnknownSchema,
 )
 
@@ -201,16 +202,25 @@ def test_groups_keep_verdict_use_rewards_and_distinct_programs(run: Path) -> Non
 def test_token_fields_are_one_value_per_action_token(run: Path) -> None:
     with RunStore.start(run, {}) as store:
         store.add_group(1, made_group("g", [1.0, 0.0]), "train", True)
-        store.set_token_fields("g/0", 0, prox_logp=np.array([-1.0, -2.0, -3.0]))
-        store.set_token_fields("g/0", 0, advantage=[0.5, 0.5, 0.5])
+        store.set_token_fields(
+            [
+                TokenFields("g/0", 0, prox_logp=np.array([-1.0, -2.0, -3.0])),
+                TokenFields("g/0", 0, advantage=[0.5] * 3, limited=[True, False, True]),
+                TokenFields("g/0", 0, entropy=[0.5, math.nan, 0.25], log_ratio=[0.0, 0.5, -0.5]),
+            ]
+        )
+        good = TokenFields("g/1", 0, prox_logp=[0.0] * 3)
         with pytest.raises(ValueError, match="5 values for 3 action tokens"):
-            store.set_token_fields("g/1", 0, advantage=[0.0] * 5)
+            store.set_token_fields([good, TokenFields("g/1", 0, advantage=[0.0] * 5)])
         with pytest.raises(ValueError, match="no segment 1 of episode 'g/0'"):
-            store.set_token_fields("g/0", 1, advantage=[0.0])
+            store.set_token_fields([good, TokenFields("g/0", 1, advantage=[0.0])])
     with RunReader(run) as reader:
         fields = reader.token_fields("g/0", 0)
         assert fields["prox_logp"].tolist() == [-1.0, -2.0, -3.0]
         assert fields["advantage"].tolist() == [0.5, 0.5, 0.5]
+        assert fields["limited"].tolist() == [True, False, True]
+        assert fields["log_ratio"].tolist() == [0.0, 0.5, -0.5]
+        assert math.isnan(fields["entropy"][1])
         assert reader.token_fields("g/1", 0) == {}
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from steelyard.episodes import Outcome
+
 
 class Kind(StrEnum):
     """What is wrong."""
@@ -110,6 +112,8 @@ class TaskAudit:
     seconds: float = 0.0
     error: str = ""
     """Why the audit could not be run, where it could not."""
+    untouched: Outcome | None = field(default=None, repr=False)
+    """What the verifier says of the untouched files of a program task; not part of the report."""
 
     @property
     def verdict(self) -> Verdict:
@@ -125,10 +129,12 @@ class TaskAudit:
         return self.mutants["killed"] / counted if counted else None
 
     def as_dict(self) -> dict[str, Any]:
+        plain = asdict(self)
+        del plain["untouched"]
         return {
             "verdict": "" if self.error else self.verdict.value,
             "mutation_score": self.mutation_score,
-            **asdict(self),
+            **plain,
         }
 
 

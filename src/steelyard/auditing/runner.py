@@ -126,7 +126,14 @@ class _TargetAudit:
         ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.strength))
         commanded = tuple(self._with_command(finding) for finding in ordered)
         tier = Tier.D if settings.shared and tier_of(target) is not Tier.A else tier_of(target)
-        return TaskAudit(target.name, tier, commanded, tuple(trials), mutants.counts)
+        return TaskAudit(
+            target.name,
+            tier,
+            commanded,
+            tuple(trials),
+            mutants.counts,
+            untouched=None if target.grades_text else baseline.nothing[0],
+        )
 
     def _static_findings(self, target: Target) -> list[Finding]:
         found: list[Finding] = []

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.episodes import GroupVerdict, OutcomeKind
+from steelyard.monitor.text import clipped, printable
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -53,20 +54,6 @@ def sparkline(values: Sequence[float | None], width: int, top: float = 1.0) -> s
     return "".join(mark * stretch for mark in marks).ljust(width)
 
 
-def interval_bar(rate: float, low: float, high: float, width: int) -> Text:
-    """The rate and its interval on a line from 0 to 1."""
-
-    def cell(value: float) -> int:
-        return min(width - 1, int(value * width))
-
-    bar = Text().append("·" * cell(low), style=DIM)
-    bar.append("━" * (cell(rate) - cell(low)), style=MIXED)
-    bar.append("●", style=f"bold {MIXED}")
-    bar.append("━" * (cell(high) - cell(rate)), style=MIXED)
-    bar.append("·" * (width - 1 - cell(high)), style=DIM)
-    return bar
-
-
 def verdict_bar(groups: Mapping[GroupVerdict, int], width: int) -> Text:
     """The groups of a step as one bar, each verdict in its colour and texture."""
     total = sum(groups.values())
@@ -80,17 +67,6 @@ def verdict_bar(groups: Mapping[GroupVerdict, int], width: int) -> Text:
     return bar
 
 
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
-def rate_text(rate: Json) -> str:
-    """`67% (58–75%, n=108)`."""
-    if rate["n"] == 0:
-        return f"– (0 scored, {rate['unscored']} unscored)"
-    return f"{percent(rate['pass_at_1'])} ({bounds(rate['low'], rate['high'])}, n={rate['n']})"
-
-
 def outcomes_text(counts: Mapping[str, int]) -> Text:
     """`12 solved, 30 wrong, 2 verifier timeout`; what carries no reward stands out."""
     drawn = Text()
@@ -100,23 +76,6 @@ def outcomes_text(counts: Mapping[str, int]) -> Text:
             shown = f"{counts[kind.value]:,} {kind.value.replace('_', ' ')}"
             drawn.append(shown, style="" if kind.scored else BAD)
     return drawn or Text("none", style=DIM)
-
-
-def bounds(low: float, high: float) -> str:
-    return f"{100 * low:.0f}–{high:.0%}"
-
-
-def duration(seconds: float) -> str:
-    """`0:07`, `12:40`, `1:02:03`."""
-    whole = round(seconds)
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def printable(text: str) -> str:
-    """`text` without what would steer a terminal: a policy may sample any character."""
-    kept = (c if c == "\n" or c.isprintable() else "\ufffd" for c in text.expandtabs(4))
-    return "".join(kept).strip("\n")
 
 
 def episode_text(episode: Json, max_lines_per_part: int = 12) -> Text:
@@ -169,11 +128,3 @@ def _draw_verdict(drawn: Text, episode: Json) -> None:
             if not check["passed"]:
                 drawn.append(f"\n  ✗ {printable(check['name'])}", style=BAD)
                 drawn.append(f" {clipped(printable(check['detail']), 2)}", style=DIM)
-
-
-def clipped(text: str, max_lines: int) -> str:
-    lines = text.splitlines()
-    if len(lines) <= max_lines:
-        return "\n".join(lines)
-    hidden = len(lines) - max_lines + 1
-    return "\n".join([*lines[: max_lines - 1], f"… {hidden} more lines"])

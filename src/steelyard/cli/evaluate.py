@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from steelyard.cli.drawing import rate_text
+from steelyard.monitor.text import rate_text
 
 
 def evaluate(

@@ -16,6 +16,7 @@ from steelyard.cli.evaluate import evaluate
 from steelyard.cli.export import export
 from steelyard.cli.init import init
 from steelyard.cli.play import play
+from steelyard.cli.report import report
 from steelyard.cli.show import show
 from steelyard.cli.train import train
 from steelyard.cli.validate import validate
@@ -58,6 +59,7 @@ for _name, _command in (
     ("eval", evaluate),
     ("show", show),
     ("view", view),
+    ("report", report),
     ("play", play),
     ("validate", validate),
     ("audit", audit),

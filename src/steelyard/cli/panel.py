@@ -23,19 +23,15 @@ from steelyard.cli.drawing import (
     MIXED,
     NEUTRAL,
     VERDICTS,
-    bounds,
-    duration,
-    interval_bar,
     level,
     outcomes_text,
-    percent,
-    printable,
     sparkline,
     verdict_bar,
 )
-from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
+from steelyard.conductor.listener import AnyAlarm, LineListener, Listener, NullListener, StepReport
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import wilson_interval
+from steelyard.monitor.text import bounds, duration, percent, printable
 
 _MAX_WIDTH = 120
 _LABEL_WIDTH = 16
@@ -91,6 +87,7 @@ class TrainPanel:
         self._done = self._done_before = 0.0
         self._steps: list[StepReport] = []
         self._evaluations: list[_Evaluation] = []
+        self._alarms: list[str] = []
         self._note = ""
         self._live = Live(self, console=console, refresh_per_second=4)
         if live:
@@ -120,6 +117,11 @@ class TrainPanel:
         with self._lock:
             self._note = " ".join(printable(text).split())
 
+    def alarm(self, alarm: AnyAlarm) -> None:
+        said = f"{alarm.name.replace('_', ' ')} at step {alarm.step}: {alarm.text}"
+        with self._lock:
+            self._alarms.append(" ".join(printable(said).split()))
+
     def close(self) -> None:
         with suppress(BrokenPipeError):
             self._live.stop()
@@ -137,19 +139,22 @@ class TrainPanel:
         rows.add_column(no_wrap=True, overflow="ellipsis")
         for label, drawn in (
             ("training reward", self._reward(spark)),
+            ("held-out checks", self._heldout(spark)),
             ("unseen success", self._unseen(spark)),
-            ("", self._unseen_interval(spark)),
+            ("alarms", self._alarmed()),
             ("so far", self._milestones()),
             ("", Text()),
             ("groups", self._groups(spark)),
             ("", self._legend()),
-            ("unscored", self._unscored()),
             ("entropy", self._entropy(spark)),
+            ("an episode", self._cost(spark)),
+            ("unscored", self._unscored()),
             ("by kind", self._kinds(content)),
             ("", Text()),
             ("tokens a second", self._speed()),
+            ("waiting", self._waiting()),
             ("last step", self._seconds()),
-            ("note", Text(self._note or "–")),
+            ("note", Text(self._note or "–", overflow="ellipsis")),
             ("run directory", Text("–" if self._run is None else str(self._run), style="bold")),
         ):
             rows.add_row(label, drawn)
@@ -208,6 +213,19 @@ class TrainPanel:
             drawn.append(f"  {_interval(last.solved, last.scored)}", style=DIM)
         return drawn
 
+    def _heldout(self, spark: int) -> Text:
+        """What held-out checks say of the same training episodes, and how far that is below."""
+        values = [s.heldout_mean for s in self._steps]
+        if not any(v is not None for v in values):
+            return Text("no held-out checks yet", style=DIM)
+        last = self._steps[-1]
+        drawn = _styled(sparkline(values, spark), GOOD)
+        value = "–" if last.heldout_mean is None else f"{last.heldout_mean:.2f}"
+        drawn.append(f"  {value:>5}", style="bold")
+        if last.gap is not None:
+            drawn.append(f"  gap {last.gap:.2f}  n={last.heldout_scored}", style=DIM)
+        return drawn
+
     def _dev(self) -> list[_Evaluation]:
         return [e for e in self._evaluations if e.split == "dev"]
 
@@ -221,12 +239,11 @@ class TrainPanel:
             drawn.append(f"  {_interval(last.solved, last.n)}", style=DIM)
         return drawn
 
-    def _unseen_interval(self, spark: int) -> Text:
-        last = self._dev()[-1] if self._dev() else None
-        if last is None or last.rate is None:
-            return Text()
-        drawn = interval_bar(last.rate, *wilson_interval(last.solved, last.n), spark)
-        drawn.append("  0 to 100%, 95% interval", style=DIM)
+    def _alarmed(self) -> Text:
+        if not self._alarms:
+            return Text("none", style=DIM)
+        drawn = Text(f"{len(self._alarms)}  ", style=f"bold {BAD}", overflow="ellipsis")
+        drawn.append(self._alarms[-1])
         return drawn
 
     def _milestones(self) -> Text:
@@ -284,6 +301,33 @@ class TrainPanel:
         drawn = _styled(sparkline(values, spark, top=max(known)), NEUTRAL)
         drawn.append(f"  {known[-1]:5.2f}", style="bold")
         drawn.append("  nats a token", style=DIM)
+        return drawn
+
+    def _cost(self, spark: int) -> Text:
+        """Tokens of an episode, its calls, and how many were cut by a limit."""
+        tokens = [s.tokens_sampled / s.episodes if s.episodes else None for s in self._steps]
+        known = [v for v in tokens if v is not None]
+        if not known:
+            return Text("–")
+        last = self._steps[-1]
+        drawn = _styled(sparkline(tokens, spark, top=max(known)), NEUTRAL)
+        drawn.append(f"  {known[-1]:5.0f}", style="bold")
+        drawn.append(" tokens", style=DIM)
+        if last.episodes:
+            drawn.append(f", {last.calls / last.episodes:.1f} calls", style=DIM)
+        drawn.append(f", {last.cut} cut", style=BAD if last.cut else DIM)
+        return drawn
+
+    def _waiting(self) -> Text:
+        """Which share of the last step each half waited for the other, or for tools and graders."""
+        shares = self._steps[-1].waiting if self._steps else None
+        if shares is None:
+            return Text("–")
+        drawn = Text()
+        for name, share in zip(("engine", "learner"), shares, strict=True):
+            drawn.append(f"{name} ", style=DIM)
+            drawn.append(f"{share:.0%}   ", style="bold")
+        drawn.append("of the last step", style=DIM)
         return drawn
 
     def _speed(self) -> Text:

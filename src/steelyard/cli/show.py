@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,21 +12,12 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import (
-    BAD,
-    DIM,
-    GOOD,
-    VERDICTS,
-    Json,
-    episode_text,
-    percent,
-    printable,
-    rate_text,
-    titled_table,
-)
-from steelyard.cli.report import before_after_table, cost_table, kind_notes, outcomes_table
+from steelyard.cli.drawing import BAD, DIM, GOOD, VERDICTS, Json, episode_text, titled_table
+from steelyard.cli.finding import find_run
+from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
 
 
@@ -49,13 +39,6 @@ def show(
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
         return
     _draw(name, shown, Console())
-
-
-def find_run(run: str) -> Path:
-    """The directory itself, or runs/NAME where only that exists."""
-    directory = Path(run)
-    named = Path("runs") / run
-    return named if not directory.exists() and named.is_dir() else directory
 
 
 def _draw(name: str, shown: Json, console: Console) -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from steelyard.cli.drawing import duration
+from steelyard.monitor.text import duration
 
 if TYPE_CHECKING:
     from steelyard.conductor import Estimate
@@ -33,7 +33,8 @@ def train(
 ) -> None:
     """Train as the run file says; Ctrl-C stops it, --resume continues it."""
     from steelyard.cli.panel import open_listener
-    from steelyard.cli.report import print_report
+    from steelyard.cli.report import write_report_if_possible
+    from steelyard.cli.tables import print_report
     from steelyard.conductor import estimate, read_run_file
     from steelyard.conductor import train as run
 
@@ -55,6 +56,7 @@ def train(
     finally:
         listener.close()
     print_report(settings.path)
+    print(write_report_if_possible(settings.path))
 
 
 def _print_estimate(estimate: Estimate, console: Console) -> None:

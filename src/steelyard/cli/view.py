@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.show import find_run
+from steelyard.cli.finding import find_run
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

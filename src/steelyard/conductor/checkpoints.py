@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Container
 from pathlib import Path
 
 from steelyard.store import RunDirectory
@@ -14,10 +15,11 @@ def last_checkpoint(directory: RunDirectory) -> int | None:
     return steps[-1] if steps else None
 
 
-def prune(directory: RunDirectory, keep: int) -> None:
-    """Deletes all but the latest `keep` checkpoints."""
+def prune(directory: RunDirectory, keep: int, spared: Container[int] = ()) -> None:
+    """Deletes all but the latest `keep` checkpoints, and those that are spared."""
     for step in directory.checkpoint_steps()[:-keep]:
-        _remove(directory.checkpoint(step))
+        if step not in spared:
+            _remove(directory.checkpoint(step))
 
 
 def remove_after(directory: RunDirectory, step: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from steelyard.episodes import GroupVerdict
+from steelyard.monitor.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,10 @@ class StepReport:
     unused groups too; `unscored` counts the others by their cause. `groups` maps each verdict to
     the number of groups sampled. `seconds` holds wall time per part ("sampling", "grading",
     "training"). `staleness` is the mean difference of versions between the learner and its tokens;
-    `entropy` is in nats a token.
+    `entropy` is in nats a token. `heldout_mean` is what held-out checks say of the episodes that
+    both they and the verifier scored, `heldout_scored` in number, and `paid_mean` what the verifier
+    says of the same ones. `calls`, `call_errors` (tool calls answered with an error) and `cut`
+    (ended by a limit) are counts over all episodes of the step.
     """
 
     step: int
@@ -36,6 +40,32 @@ class StepReport:
     tokens_sampled: int = 0
     tokens_trained: int = 0
     peak_memory_bytes: int | None = None
+    heldout_mean: float | None = None
+    paid_mean: float | None = None
+    heldout_scored: int = 0
+    calls: int = 0
+    call_errors: int = 0
+    cut: int = 0
+
+    @property
+    def episodes(self) -> int:
+        return self.scored + sum(self.unscored.values())
+
+    @property
+    def gap(self) -> float | None:
+        """How much more the verifier paid than held-out checks accept, on the same episodes."""
+        if self.paid_mean is None or self.heldout_mean is None:
+            return None
+        return self.paid_mean - self.heldout_mean
+
+    @property
+    def waiting(self) -> tuple[float, float] | None:
+        """The shares of the step in which the engine waited, and in which the learner did."""
+        whole = self.seconds.get("sampling", 0.0) + self.seconds.get("training", 0.0)
+        if not whole or not self.sampling_tokens_per_second:
+            return None
+        busy = self.tokens_sampled / self.sampling_tokens_per_second
+        return max(0.0, 1.0 - busy / whole), 1.0 - self.seconds.get("training", 0.0) / whole
 
     def metrics(self) -> dict[str, float | None]:
         """The numbers under the names that the store keeps and the summary reads."""
@@ -49,8 +79,26 @@ class StepReport:
             "tokens_sampled": self.tokens_sampled,
             "tokens_trained": self.tokens_trained,
             "peak_memory_bytes": self.peak_memory_bytes,
+            "heldout_mean": self.heldout_mean,
+            "gap": self.gap,
+            "calls": float(self.calls),
+            "call_errors": float(self.call_errors),
+            "cut": float(self.cut),
             **{f"seconds_{part}": value for part, value in self.seconds.items()},
         }
+
+
+class AnyAlarm(Protocol):
+    """What a listener needs to know of an alarm."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def step(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
 
 
 class Listener(Protocol):
@@ -73,6 +121,9 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something that a person should know."""
 
+    def alarm(self, alarm: AnyAlarm) -> None:
+        """The run's own records raised an alarm."""
+
     def close(self) -> None:
         """Nothing more will come."""
 
@@ -91,6 +142,8 @@ class NullListener:
     ) -> None: ...
 
     def note(self, text: str) -> None: ...
+
+    def alarm(self, alarm: AnyAlarm) -> None: ...
 
     def close(self) -> None: ...
 
@@ -115,7 +168,9 @@ class LineListener:
         causes = "".join(f" {cause}={n}" for cause, n in metrics.unscored.items())
         self._say(
             f"step {metrics.step} reward={_or_dash(metrics.reward_mean, '.3f')}"
-            f" {groups}{causes} entropy={_or_dash(metrics.entropy, '.3f')} {seconds}"
+            f" heldout={_or_dash(metrics.heldout_mean, '.3f')} gap={_or_dash(metrics.gap, '.3f')}"
+            f" {groups}{causes} calls={metrics.calls} call_errors={metrics.call_errors}"
+            f" cut={metrics.cut} entropy={_or_dash(metrics.entropy, '.3f')} {seconds}"
             f" sampling={_or_dash(metrics.sampling_tokens_per_second, '.0f')}tok/s"
             f" training={_or_dash(metrics.training_tokens_per_second, '.0f')}tok/s"
         )
@@ -128,14 +183,20 @@ class LineListener:
         self._say(f"evaluation {name} on {split}: pass@1={rate} ({solved}/{n}) {kinds}".rstrip())
 
     def note(self, text: str) -> None:
-        line = " ".join(text.split())
-        self._say("note " + "".join(c if c.isprintable() else "\ufffd" for c in line))
+        self._say(f"note {_one_line(text)}")
+
+    def alarm(self, alarm: AnyAlarm) -> None:
+        self._say(f"alarm step={alarm.step} {_one_line(alarm.name)}: {_one_line(alarm.text)}")
 
     def close(self) -> None: ...
 
     def _say(self, line: str) -> None:
         with suppress(BrokenPipeError):  # `steelyard train | head` must not end the training
             print(line, file=self._stream, flush=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
 
 
 def _or_dash(value: float | None, spec: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import resource
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from steelyard.conductor.collect import Collected
+from steelyard.conductor.figures import token_figures
 from steelyard.conductor.listener import StepReport
 from steelyard.conductor.update import Update
 from steelyard.episodes import GroupVerdict, Scored, Unscored
@@ -20,6 +22,7 @@ def step_report(
     seconds: dict[str, float],
     sampled: int,
     sampling_rate: float | None,
+    staleness: float,
 ) -> StepReport:
     """What a step sampled, learned and cost."""
     scored = [
@@ -42,10 +45,38 @@ def step_report(
         sampling_tokens_per_second=sampling_rate,
         training_tokens_per_second=metrics.raw_tokens / metrics.seconds if metrics else None,
         seconds=seconds,
+        staleness=staleness,
         tokens_sampled=sampled,
         tokens_trained=metrics.nodes if metrics else 0,
         peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        **_truth(collected),
+        **_cost(collected),
     )
+
+
+def _truth(collected: Collected) -> dict[str, Any]:
+    """What the verifier and the held-out checks say of the episodes that both could score."""
+    both = [
+        (e.outcome.raw, e.heldout.raw)
+        for g in collected.groups
+        for e in g.episodes
+        if isinstance(e.outcome, Scored) and isinstance(e.heldout, Scored)
+    ]
+    return {
+        "paid_mean": _mean([paid for paid, _ in both]) if both else None,
+        "heldout_mean": _mean([accepted for _, accepted in both]) if both else None,
+        "heldout_scored": len(both),
+    }
+
+
+def _cost(collected: Collected) -> dict[str, Any]:
+    episodes = [e for g in collected.groups for e in g.episodes]
+    calls = [call for e in episodes for turn in e.trajectory.turns for call in turn.calls]
+    return {
+        "calls": len(calls),
+        "call_errors": sum(call.error for call in calls),
+        "cut": sum(e.truncated for e in episodes),
+    }
 
 
 def update_metrics(result: Update | None) -> dict[str, float | None]:
@@ -56,9 +87,10 @@ def update_metrics(result: Update | None) -> dict[str, float | None]:
         "updated": float(not result.metrics.skipped),
         "loss": result.metrics.loss,
         "grad_norm": result.metrics.grad_norm,
-        "mismatch": result.mismatch,
         "tokens_unpacked": result.metrics.raw_tokens,
-    } | result.measures
+        **result.measures,
+        **token_figures(result),
+    }
 
 
 def reward_parts(collected: Collected) -> dict[str, float | None]:

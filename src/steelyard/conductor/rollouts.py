@@ -162,6 +162,7 @@ class Rollouts:
                 self._shaping,
                 length_tokens=max(map(len, finished.trajectory.segments)),
                 longest=self._settings.max_episode_tokens,
+                action_tokens=finished.trajectory.n_action_tokens,
             )
             if self._shaping.potential and task.answer is None:
                 outcome, potentials = await self._potentials(task, outcome, finished.states)

@@ -12,6 +12,8 @@ from pathlib import Path
 import steelyard.auditing
 from steelyard.auditing import AuditSettings, TaskAudit, Verdict, Watcher, audit
 from steelyard.auditing.target import Target, targets_of
+from steelyard.conductor import untouched
+from steelyard.episodes import Scored
 from steelyard.grading import GradingSettings
 from steelyard.models.loading import cache_directory
 from steelyard.tasks import RewardFunction, Task
@@ -52,6 +54,8 @@ def screen(
         if result.error:
             raise ValueError(f"task {result.task} could not be audited: {result.error}")
         known[target.name] = _remember(_key(target, settings), result)
+        if isinstance(result.untouched, Scored) and untouched.suites(target.task):
+            untouched.remember(target.task, "training", result.untouched.checks)
     return list(known.values())
 
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from steelyard.agents import AgentSettings
 from steelyard.conductor.algorithm_section import AlgorithmSection, hint
+from steelyard.conductor.sinks import SinksSection
 from steelyard.engines import EngineSettings
 from steelyard.grading import ShapingSettings
 from steelyard.learner import LearnerSettings
@@ -172,6 +173,7 @@ class RunSettings(BaseSettings):
     evaluation: EvaluationSection = EvaluationSection()
     checkpoint: CheckpointSection = CheckpointSection()
     agreement: AgreementSection = AgreementSection()
+    sinks: SinksSection = SinksSection()
 
     @classmethod
     def settings_customise_sources(

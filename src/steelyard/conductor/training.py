@@ -18,10 +18,21 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from steelyard.conductor.checkpoints import last_checkpoint, model_of, prune, remove_after
+from steelyard.conductor.batches import GradientWatch, record_bad_batch, spared_checkpoints
+from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
+from steelyard.conductor.clock import StepClock
 from steelyard.conductor.collect import Collected, GroupSource
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.figures import group_figures
 from steelyard.conductor.listener import Listener
+from steelyard.conductor.planning import (
+    held_reference,
+    named_reference_of,
+    open_learner,
+    plan_of,
+    teacher_of,
+)
+from steelyard.conductor.recording import token_fields
 from steelyard.conductor.reporting import (
     grading_seconds,
     reward_parts,
@@ -30,7 +41,9 @@ from steelyard.conductor.reporting import (
 )
 from steelyard.conductor.screening import refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
-from steelyard.conductor.update import Plan, Update, update
+from steelyard.conductor.sinks import SinkListener, require_sinks
+from steelyard.conductor.untouched import suites, untouched
+from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
     batches,
     demonstrations,
@@ -43,7 +56,7 @@ from steelyard.conductor.warm_start import (
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import Episode, Scored, Trajectory
 from steelyard.grading import GradingSettings
-from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
+from steelyard.learner import Batch, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.objective import as_table as describe
 from steelyard.sandbox import check_available
@@ -75,11 +88,13 @@ def train(
         KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
     """
     check_available()
+    require_sinks(settings.sinks)
     tasks = RunTasks(settings)
     findings = [] if resume else _audited(tasks, listener, accept=accept_audit)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
     store = _open_store(settings, model, resume=resume)
+    sinks: SinkListener | None = None
     try:
         if resume and _is_finished(settings):
             listener.note("the run is already finished")
@@ -87,7 +102,8 @@ def train(
             return
         for text in findings:
             store.add_event("audit", text)
-        asyncio.run(_interruptible(_Run(settings, listener, store, model, tasks).run()))
+        sinks = SinkListener(listener, settings.sinks, settings.path, as_table(settings))
+        asyncio.run(_interruptible(_Run(settings, sinks, store, model, tasks).run()))
         store.finish("finished")
     except (KeyboardInterrupt, asyncio.CancelledError):
         store.finish("interrupted", "stopped by the user")
@@ -97,6 +113,8 @@ def train(
         raise
     finally:
         store.close()
+        if sinks is not None:
+            sinks.stop()
 
 
 def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[str]:
@@ -192,18 +210,8 @@ class _Run:
         self._tasks = tasks
         self._learner_thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
         self._algorithm = settings.built_algorithm
-        self._rate = LearningRate(
-            peak=settings.rl.learning_rate,
-            warmup_steps=settings.rl.warmup_steps,
-            decay_steps=max(1, settings.rl.steps),
-            final_fraction=settings.rl.final_learning_rate_fraction,
-        )
         # Read now: one that is not there must not be noticed only after the warm start.
-        self._teacher = self._reference = None
-        if settings.teacher is not None and self._algorithm.needs_teacher:
-            self._teacher = resolve(model_of(settings.teacher.path))
-        if settings.reference.path is not None and self._algorithm.needs_reference:
-            self._reference = resolve(model_of(settings.reference.path))
+        self._teacher, self._reference = teacher_of(settings), named_reference_of(settings)
         self._agreement_is_checked = False
 
     async def run(self) -> None:
@@ -211,12 +219,7 @@ class _Run:
         workshop: Workshop | None = None
         try:
             self._learner = await self._on_learner_thread(
-                lambda: Learner(
-                    self._model,
-                    self._settings.learner,
-                    critic=self._algorithm.critic,
-                    teacher=self._teacher,
-                )
+                lambda: open_learner(self._settings, self._model, self._teacher)
             )
             workshop = self._workshop = Workshop(
                 self._model,
@@ -233,6 +236,7 @@ class _Run:
             for role, other in (("teacher", self._teacher), ("reference", self._reference)):
                 if other is not None:
                     self._store.add_event(role, str(other.path))
+            await self._record_untouched()
             step = last_checkpoint(self._store.directory)
             if step is None:
                 self._store.truncate_after(BASE_STEP)
@@ -249,6 +253,20 @@ class _Run:
                 workshop.close()
             # A checkpoint that is being written ends before the run's lock is given up.
             self._learner_thread.shutdown(wait=True, cancel_futures=True)
+
+    async def _record_untouched(self) -> None:
+        """Which checks of the training tasks pass before anybody works on them."""
+        with RunReader(self._settings.path) as reader:
+            recorded = reader.untouched()
+        waiting = [task for task in self._tasks.train if task.name not in recorded]
+        total = sum(len(suites(task)) for task in waiting)
+        if not total:
+            return
+        self._listener.phase("grading the untouched tasks", total)
+        found = await asyncio.to_thread(
+            untouched, waiting, self._workshop.grader, lambda: self._listener.advance(1)
+        )
+        self._store.set_untouched(found)
 
     async def _warm_start(self) -> None:
         section = self._settings.warm_start
@@ -326,6 +344,7 @@ class _Run:
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
             draws = len(reader.groups())
+            self._gradients = GradientWatch(norm for _, norm in reader.metric("grad_norm"))
         source = GroupSource(
             self._workshop.rollouts,
             self._tasks.train,
@@ -350,18 +369,12 @@ class _Run:
             directory = self._store.directory.reference
             if done == 0:
                 await self._on_learner_thread(lambda: self._learner.export(directory))
-            if not directory.is_dir():
-                raise ValueError(
-                    f"{directory}: the reference of this run is missing; restore it, or start "
-                    "another run"
-                )
-            model = resolve(str(directory))
+            model = held_reference(self._store.directory)
         anchor = model
         await self._on_learner_thread(lambda: self._learner.set_reference(anchor))
 
     async def _step(self, step: int, source: GroupSource) -> None:
-        began = time.monotonic()
-        before = self._workshop.engine.stats
+        clock = StepClock(self._workshop.engine)
         progressed = 0.0
 
         def on_progress(share: float) -> None:
@@ -370,51 +383,47 @@ class _Run:
             progressed = share
 
         collected = await source.collect(step, on_progress)
-        sampling_seconds = time.monotonic() - began
-        sampled = self._workshop.engine.stats.sampled_tokens - before.sampled_tokens
-        busy = self._workshop.engine.stats.busy_seconds - before.busy_seconds
+        clock.sampled()
         for group in collected.groups:
             self._store.add_group(
                 step, group, "train", group in collected.used, seeds=source.seeds(group)
             )
         _require_some_score(collected)
         release_memory()  # what the engine freed, before the learner takes its share
-        began = time.monotonic()
+        clock.training_begins()
         result = await self._on_learner_thread(lambda: self._update(step, collected))
         if result is not None:
             if result.metrics.skipped:
                 self._note(f"step {step} moved nothing: {result.metrics.skipped}")
-            self._record_tokens(result)
+            self._store.set_token_fields(token_fields(result))
+            if complaint := self._gradients.complaint(result):
+                plan = plan_of(self._settings, step)
+                record_bad_batch(self._store, step, plan, result, complaint)
             self._agreement_is_checked = True
             await self._publish()
+        clock.ends()
+        metrics = update_metrics(result)
         report = step_report(
             step,
             collected,
             result,
-            seconds={
-                "sampling": sampling_seconds,
-                "grading": grading_seconds(collected),
-                "training": time.monotonic() - began,
-            },
-            sampled=sampled,
-            sampling_rate=sampled / busy if busy else None,
+            seconds=clock.seconds | {"grading": grading_seconds(collected)},
+            sampled=clock.tokens_sampled,
+            sampling_rate=clock.sampling_rate,
+            staleness=metrics.get("staleness") or 0.0,
         )
-        extra = update_metrics(result) | reward_parts(collected) | {"seconds_engine": busy}
+        extra = reward_parts(collected) | group_figures(collected.groups) | clock.waiting(result)
         self._store.add_metrics(
-            step, "rl", report.metrics() | extra, version=self._learner.steps_taken
+            step,
+            "rl",
+            report.metrics() | metrics | extra | {"seconds_engine": clock.engine_busy},
+            version=self._learner.steps_taken,
         )
         self._listener.advance(1 - 0.8 * progressed)
         self._listener.step(report)
 
     def _update(self, step: int, collected: Collected) -> Update | None:
-        rl = self._settings.rl
-        plan = Plan(
-            learning_rate=self._rate.at(step - 1),
-            temperature=self._settings.engine.temperature,
-            epochs=rl.epochs,
-            minibatches=rl.minibatches,
-            seed=f"{self._settings.run.seed} {step}",
-        )
+        plan = plan_of(self._settings, step)
         agreement = None if self._agreement_is_checked else self._settings.agreement
         return update(collected.used, self._learner, self._algorithm, plan, agreement)
 
@@ -473,7 +482,8 @@ class _Run:
         await self._on_learner_thread(
             lambda: self._learner.save_checkpoint(directory.checkpoint(step))
         )
-        prune(directory, self._settings.checkpoint.keep)
+        with RunReader(self._settings.path) as reader:
+            prune(directory, self._settings.checkpoint.keep, spared_checkpoints(reader))
 
     async def _restore(self, step: int) -> None:
         """Goes back to checkpoint `step`: weights, optimiser, and the record up to there."""
@@ -490,21 +500,6 @@ class _Run:
         """Hands the learner's weights to the engine, under the version of their last update."""
         weights = await self._on_learner_thread(self._learner.weights)
         await asyncio.to_thread(self._workshop.engine.load, weights, self._learner.steps_taken)
-
-    def _record_tokens(self, result: Update) -> None:
-        """Stores, per segment, what the learner saw: its log-probs and the credit."""
-        start = 0
-        for episode in result.episodes:
-            for i, segment in enumerate(episode.trajectory.segments):
-                stop = start + segment.n_action_tokens
-                self._store.set_token_fields(
-                    episode.id,
-                    i,
-                    prox_logp=result.prox_logp_T[start:stop].numpy(),
-                    advantage=result.advantage_T[start:stop].numpy(),
-                )
-                start = stop
-        assert start == len(result.batch)
 
     def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
         def run() -> T:

@@ -57,16 +57,22 @@ class Update:
     """What an update learned from. Tensors are over the action tokens of `batch`.
 
     `advantage_T` and `prox_logp_T` are NaN for tokens that have no advantage, or that were never
-    evaluated. `mismatch` is the mean absolute difference of the learner's and the engine's
-    log-probs on the trained tokens, in nats; `measures` are further numbers for the record.
+    evaluated. `entropy_T` (nats), `log_ratio_T` (log π/prox) and `limited_T` are of the last
+    optimiser step that ran the token, the first two NaN where none did; `trained_T` says which
+    tokens carry weight. `start_version` is the policy that the update began from. `measures` are
+    further numbers for the record.
     """
 
     episodes: list[Episode]
     batch: Batch
     advantage_T: Tensor
     prox_logp_T: Tensor
+    entropy_T: Tensor
+    log_ratio_T: Tensor
+    limited_T: Tensor
+    trained_T: Tensor
+    start_version: int
     metrics: StepMetrics
-    mismatch: float
     measures: dict[str, float | None]
 
 
@@ -208,6 +214,10 @@ class _Learning:
         self._advantage_T[earned.index_A] = earned.advantage_A
         # What the learner itself computes at the batch's start, as far as it is evaluated.
         self._prox_logp_T = torch.full((len(batch),), torch.nan)
+        # What the last step that ran a token saw of it.
+        self._entropy_T, self._log_ratio_T = (
+            torch.full((len(batch),), torch.nan) for _ in range(2)
+        )
         self._limited_T, self._corrected_T, self._dropped_T = (
             torch.zeros(len(batch), dtype=torch.bool) for _ in range(3)
         )
@@ -237,14 +247,17 @@ class _Learning:
             random.Random(f"minibatches {self._plan.seed} {epoch}").shuffle(order)
             steps += [self._step(parts[i], fixed) for i in order]
         trained_T = torch.stack(parts).any(0)
-        gap_T = (self._prox_logp_T - self._batch.behaviour_logp_T).abs()[trained_T]
         return Update(
             episodes=self._episodes,
             batch=self._batch,
             advantage_T=self._advantage_T,
             prox_logp_T=self._prox_logp_T,
+            entropy_T=self._entropy_T,
+            log_ratio_T=self._log_ratio_T,
+            limited_T=self._limited_T,
+            trained_T=trained_T,
+            start_version=self._start_version,
             metrics=StepMetrics.of_several(steps),
-            mismatch=float(gap_T.mean()) if len(gap_T) else 0.0,
             measures=self._measures(trained_T, steps),
         )
 
@@ -285,11 +298,15 @@ class _Learning:
         def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
             if first_pass:
                 self._prox_logp_T[index_T] = logp_T.detach()
+            self._log_ratio_T[index_T] = logp_T.detach() - self._prox_logp_T[index_T]
             result = token_loss(logp_T, fixed.take(index_T), self._algorithm)
             self._limited_T[index_T] = result.limited_T
             self._corrected_T[index_T] = result.corrected_T
             self._dropped_T[index_T] |= result.dropped_T
             return result.value_T
+
+        def on_entropy(entropy_T: Tensor, index_T: Tensor) -> None:
+            self._entropy_T[index_T] = entropy_T
 
         return self._learner.step(
             self._batch,
@@ -299,6 +316,7 @@ class _Learning:
             temperature=self._plan.temperature,
             vocabulary=self._vocabulary(),
             values=self._value_fit(coefficient_T),
+            on_entropy=on_entropy,
         )
 
     def _fixed(self) -> Fixed:

@@ -97,6 +97,11 @@ class Trajectory:
     turns: list[Turn] = field(default_factory=list)
 
     @property
+    def calls(self) -> list[ToolCall]:
+        """Every tool call, in the order in which they were made."""
+        return [call for turn in self.turns for call in turn.calls]
+
+    @property
     def n_action_tokens(self) -> int:
         return sum(s.n_action_tokens for s in self.segments)
 

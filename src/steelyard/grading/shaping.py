@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from steelyard.episodes import Check, Scored
 
@@ -31,6 +31,16 @@ class ShapingSettings(BaseModel):
         gt=0,
         description="the reward falls by up to 1 over the last so many tokens before "
         "agent.max_episode_tokens (DAPO)",
+    )
+    brevity: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="a solved episode loses up to this share of its reward as it grows to "
+        "brevity_tokens; the shortest way to be paid need not be right, so watch held-out checks",
+    )
+    brevity_tokens: PositiveInt = Field(
+        default=64, description="sampled tokens at which brevity takes its whole share"
     )
     potential: float = Field(
         default=0.0,
@@ -65,12 +75,23 @@ def overlong(length_tokens: int, *, longest: int, buffer: int) -> float:
     return min(0.0, max(-1.0, (longest - buffer - length_tokens) / buffer))
 
 
+def brevity(outcome: Scored, action_tokens: int, *, weight: float, scale: int) -> float:
+    """−weight · raw · min(1, action_tokens / scale): nothing for what is worth nothing."""
+    return -weight * outcome.raw * min(1.0, action_tokens / scale)
+
+
 def shaped(
-    outcome: Scored, settings: ShapingSettings, *, length_tokens: int, longest: int
+    outcome: Scored,
+    settings: ShapingSettings,
+    *,
+    length_tokens: int,
+    longest: int,
+    action_tokens: int,
 ) -> Scored:
     """`outcome` with the reward that training sees: its raw value and every component, summed.
 
-    `length_tokens` is that of the episode's longest segment, which `longest` limits. `components`
+    `length_tokens` is that of the episode's longest segment, which `longest` limits;
+    `action_tokens` counts what the policy sampled in the whole episode. `components`
     holds "outcome" and whatever is switched on. Potentials are not part of it: they pay turns.
     """
     components = {"outcome": outcome.raw}
@@ -79,6 +100,10 @@ def shaped(
     if settings.overlong_buffer_tokens is not None:
         components["overlong"] = overlong(
             length_tokens, longest=longest, buffer=settings.overlong_buffer_tokens
+        )
+    if settings.brevity:
+        components["brevity"] = brevity(
+            outcome, action_tokens, weight=settings.brevity, scale=settings.brevity_tokens
         )
     if len(components) == 1:
         return outcome

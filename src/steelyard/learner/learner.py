@@ -27,6 +27,9 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(logp_T, index_T) → value_T. `index_T` says which action tokens of the batch these are,
 ascending; those of one segment always come together. float32, on the CPU."""
 
+Observer: TypeAlias = Callable[[Tensor, Tensor], None]
+"""(value_T, index_T): is told of some action tokens of the batch, in any order."""
+
 
 @dataclass(frozen=True, slots=True)
 class VocabularyLoss:
@@ -196,9 +199,11 @@ class Learner:
         temperature: float = 1.0,
         vocabulary: VocabularyLoss | None = None,
         values: ValueFit | None = None,
+        on_entropy: Observer = lambda entropy_T, index_T: None,
     ) -> StepMetrics:
         """One optimiser step on Σ_t weight_t · value_t, value_T = loss(logp_T, index_T), to which
-        `vocabulary` adds its terms; `values` is what the critic learns meanwhile.
+        `vocabulary` adds its terms; `values` is what the critic learns meanwhile. `on_entropy`
+        hears the entropy (nats) of the distribution that predicted each token that was run.
 
         `weight_T` is computed once over the whole batch, denominators included, so that how the
         batch is cut into bins changes nothing. Episodes whose weights are all zero are not run.
@@ -226,6 +231,7 @@ class Learner:
             part.backward()  # type: ignore[no-untyped-call]
             total += float(part.detach())
             entropy += float(entropy_T.sum())
+            on_entropy(entropy_T, bin_.index_T)
             if values is not None:
                 assert self._critic is not None
                 value_loss += self._critic.fit(bin_, outputs.hidden_PD, values)

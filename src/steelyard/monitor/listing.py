@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,10 +11,15 @@ from steelyard.episodes import GroupVerdict
 from steelyard.monitor.outcomes import outcome_rows
 from steelyard.monitor.scores import Json, rate
 from steelyard.monitor.terms import Terms, read_terms
-from steelyard.store import RunReader, Tally, lookup
+from steelyard.store import EpisodeFilter, Rates, RunReader, Tally, lookup
 
 FINDINGS_FILE = "findings.jsonl"
-EPISODE_TERMS = (*lookup.FILTERS, "finding")
+EPISODE_TERMS = (
+    "purpose", "step", "task", "kind", "split", "group", "evaluation", "stop_reason", "cause",
+    "outcome", "text", "tool", "failed", "finding",
+)  # fmt: skip
+_OUTCOMES = ("solved", "wrong", "unscored")
+_PURPOSES = ("train", "eval")
 _GROUP_TERMS = ("verdict",)
 _GROUP_SORTS = ("recorded", "-recorded")
 
@@ -22,48 +27,51 @@ _GROUP_SORTS = ("recorded", "-recorded")
 def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     """Episodes without their turns. ids: episode ids, group ids, task or evaluation names.
 
-    Terms narrow them further, such as `tool=edit`, `stop=turn_limit`, `text=config` or
-    `solved=no`; `sort=-tokens`, `offset=100` and `limit=50` page through them. `total` counts all
-    that match.
+    Terms narrow them further: a purpose (`train`, `eval`), step, task, kind, split, group,
+    evaluation, stop_reason, cause or outcome (`solved`, `wrong`, `unscored`), such as
+    `stop_reason=turn_limit`; `text` in what the policy wrote or read, a `tool` that it called, a
+    check that `failed`, a scanner with a `finding`. `sort=-n_turns`, `offset=100` and `limit=50`
+    page through them. `total` counts all that match.
     """
     terms = read_terms(ids, EPISODE_TERMS)
-    names, filters, found = _chosen(reader, terms)
-    total, records = lookup.search_episodes(
-        reader,
-        names,
-        filters,
-        ids=found,
-        sort=terms.sort or "recorded",
-        offset=terms.offset,
-        limit=terms.limit,
+    records, total = reader.episode_page(
+        terms.offset,
+        -1 if terms.limit is None else terms.limit,
+        terms.sort or "recorded",
+        _chosen(reader, terms),
     )
-    return {
-        "episodes": [asdict(r) for r in records],
-        "total": total,
-        "offset": terms.offset,
-    }
+    return {"episodes": [asdict(r) for r in records], "total": total, "offset": terms.offset}
 
 
 def outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
     """Episodes counted by outcome. ids and terms: those of the view `episodes`."""
-    names, filters, found = _chosen(reader, read_terms(ids, EPISODE_TERMS))
-    endings = lookup.endings(reader, names, filters, ids=found)
+    endings = lookup.endings(reader, _chosen(reader, read_terms(ids, EPISODE_TERMS)))
     examples = reader.episode_records(ids=[e.example for e in endings])
     return {"outcomes": outcome_rows(endings, {r.id: r.cause_detail for r in examples})}
 
 
-def _chosen(
-    reader: RunReader, terms: Terms
-) -> tuple[Sequence[str], Mapping[str, str], Sequence[str] | None]:
-    """Names, filters of the store, and the ids that the findings leave, if they are asked for."""
+def _chosen(reader: RunReader, terms: Terms) -> EpisodeFilter:
     _require_known(
         "episode, group, task or evaluation",
         terms.names,
         {name for name in terms.names if lookup.is_named(reader, name)},
     )
-    filters = dict(terms.filters)
-    scanner = filters.pop("finding", None)
-    return terms.names, filters, None if scanner is None else _found_by(reader, scanner)
+    given: dict[str, Any] = dict(terms.filters)
+    for key, allowed in (("outcome", _OUTCOMES), ("purpose", _PURPOSES)):
+        if key in given and given[key] not in allowed:
+            raise ValueError(f"{key} is one of {', '.join(allowed)}, got {given[key]!r}")
+    if "step" in given:
+        given["step"] = _step(given["step"])
+    if "finding" in given:
+        given["ids"] = _found_by(reader, given.pop("finding"))
+    return EpisodeFilter(**given, named=terms.names or None)
+
+
+def _step(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"step must be a whole number, got {text!r}") from None
 
 
 def _found_by(reader: RunReader, scanner: str) -> list[str]:
@@ -121,23 +129,25 @@ def groups(reader: RunReader, ids: Sequence[str]) -> Json:
 def tasks(reader: RunReader, ids: Sequence[str]) -> Json:
     """Per task: how often it was solved in training and in each evaluation. ids: task names."""
     by_task: dict[str, Json] = {}
-    for found in lookup.task_tallies(reader):
-        task = by_task.setdefault(
-            found.task,
+    groups_of = lookup.groups_by_task(reader)
+    for (task, kind, split, evaluation), found in reader.rates(
+        ["task", "kind", "split", "evaluation"]
+    ).items():
+        row = by_task.setdefault(
+            task,
             {
-                "task": found.task,
-                "kind": found.kind,
-                "split": found.split,
+                "task": task,
+                "kind": kind,
+                "split": split,
                 "training": None,
-                "groups": 0,
+                "groups": groups_of.get(task, 0),
                 "evaluations": {},
             },
         )
-        if found.evaluation is None:
-            task["training"], task["groups"] = rate(found.tally), found.groups
+        if evaluation is None:
+            row["training"] = rate(_tally(found))
         else:
-            evaluations = task["evaluations"]
-            evaluations[found.evaluation] = rate(found.tally)
+            row["evaluations"][evaluation] = rate(_tally(found))
     _require_known("task", ids, by_task)
     return {"tasks": [by_task[name] for name in ids or by_task]}
 
@@ -148,24 +158,24 @@ def history(reader: RunReader, ids: Sequence[str]) -> Json:
     `cells` holds [task, step, solved, scored, unscored, mean raw reward], the first two being
     positions in `tasks` and `steps`. A task that was not sampled at a step has no cell there.
     """
-    rows = lookup.task_steps(reader)
-    _require_known("training task", ids, {task for task, *_ in rows})
-    rows = [row for row in rows if not ids or row[0] in ids]
-    kinds = {task: kind for task, kind, *_ in rows}
-    steps = {step: i for i, step in enumerate(sorted({step for _, _, step, _, _ in rows}))}
+    rates = reader.rates(["task", "kind", "step"], EpisodeFilter(purpose="train"))
+    _require_known("training task", ids, {task for task, _, _ in rates})
+    chosen = {key: found for key, found in rates.items() if not ids or key[0] in ids}
+    kinds = {task: kind for task, kind, _ in chosen}
+    steps = {step: i for i, step in enumerate(sorted({step for _, _, step in chosen}))}
     names = {task: i for i, task in enumerate(kinds)}
     return {
         "tasks": [{"task": task, "kind": kind} for task, kind in kinds.items()],
         "steps": list(steps),
         "cells": [
-            [names[task], steps[step], *_numbers(tally), mean]
-            for task, _, step, mean, tally in rows
+            [names[task], steps[step], found.solved, found.known, found.n - found.known, found.raw]
+            for (task, _, step), found in chosen.items()
         ],
     }
 
 
-def _numbers(tally: Tally) -> tuple[int, int, int]:
-    return tally.solved, tally.n, tally.unscored
+def _tally(found: Rates) -> Tally:
+    return Tally(found.solved, found.known, found.n - found.known)
 
 
 def _require_known(what: str, names: Iterable[str], known: Any) -> None:

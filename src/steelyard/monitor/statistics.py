@@ -21,16 +21,43 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[f
     _require_counts(successes, n)
     if n < 1:
         raise ValueError("a Wilson interval needs at least one sample")
+    return _wilson(successes / n, n, confidence)
+
+
+def clustered_interval(
+    values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
+) -> tuple[float, float]:
+    """The Wilson interval of x̄ at the effective sample size n* = x̄(1 − x̄) / SE².
+
+    SE is `clustered_standard_error` times √(C / (C − 1)) for C clusters; n* lies between 1 and n.
+    Values lie in [0, 1]; samples of one task share a cluster. With one 0/1 value per cluster it is
+    the Wilson interval of n − 1 samples. Where SE is 0 (all values alike, say), n* is C.
+
+    Source: the design-effect-adjusted Wilson interval, Kott and Carr 1997; compared with others by
+    Dean and Pagano 2015. Raises: ValueError for no values, unequal lengths or a value outside
+    [0, 1].
+    """
+    error = clustered_standard_error(values, clusters)
+    if min(values) < 0.0 or max(values) > 1.0:
+        raise ValueError("an interval of a rate needs values between 0 and 1")
+    n, n_clusters = len(values), len(set(clusters))
+    rate = min(1.0, math.fsum(values) / n)
+    if error == 0.0 or n_clusters == 1:
+        return _wilson(rate, n_clusters, confidence)
+    error *= math.sqrt(n_clusters / (n_clusters - 1))
+    return _wilson(rate, min(float(n), max(1.0, rate * (1.0 - rate) / error**2)), confidence)
+
+
+def _wilson(rate: float, n: float, confidence: float) -> tuple[float, float]:
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    rate = successes / n
     centre = rate + z * z / (2 * n)
     half = z * math.sqrt(rate * (1.0 - rate) / n + z * z / (4 * n * n))
     scale = 1.0 + z * z / n
-    # At 0 and at n one bound is exactly 0 or 1; rounding must not make it −1e-17.
-    low = 0.0 if successes == 0 else (centre - half) / scale
-    high = 1.0 if successes == n else (centre + half) / scale
+    # At 0 and at 1 one bound is exactly 0 or 1; rounding must not make it −1e-17.
+    low = 0.0 if rate == 0.0 else (centre - half) / scale
+    high = 1.0 if rate == 1.0 else (centre + half) / scale
     return low, high
 
 

@@ -11,7 +11,7 @@ from steelyard.episodes import GroupVerdict
 from steelyard.monitor.kinds import kinds_at_zero
 from steelyard.monitor.outcomes import outcome_counts
 from steelyard.monitor.scores import Json, headline, rate, score
-from steelyard.store import EpisodeRecord, RunReader, StepRecord, lookup
+from steelyard.store import EpisodeFilter, EpisodeRecord, Rates, RunReader, StepRecord, lookup
 
 HEADLINES = ("base", "warm_start", "final")
 _SECONDS = "seconds_"
@@ -31,7 +31,7 @@ def summary(reader: RunReader) -> Json:
     Metrics that it reads of each step, where the conductor recorded them: `entropy`,
     `sampling_tokens_per_second`, `training_tokens_per_second`, `tokens_trained`,
     `peak_memory_bytes`, `staleness`, and every `seconds_PART`; the parts `grading` and `engine`
-    pass within `sampling`. `heldout` of a step compares both rewards on the same episodes.
+    pass within `sampling`. `paired` of a step compares training and held-out checks.
     """
     meta = reader.meta()
     evaluations = {name: headline(reader, name) for name in HEADLINES}
@@ -102,7 +102,7 @@ def _evaluations(reader: RunReader) -> list[Json]:
 def _steps(reader: RunReader) -> list[Json]:
     verdicts = reader.group_verdicts()
     rewards = reader.training_rewards()
-    paired = lookup.paired_heldout(reader)
+    trained = reader.rates(["step"], EpisodeFilter(purpose="train"))
     metrics = {record.step: record for record in reader.steps("rl")}
     none = {verdict.value: 0 for verdict in GroupVerdict}
     steps = []
@@ -110,17 +110,12 @@ def _steps(reader: RunReader) -> list[Json]:
         values = metrics[step].values if step in metrics else {}
         seconds = _seconds(metrics[step]) if step in metrics else {}
         mean, tally = rewards.get(step, (None, None))
-        paired_mean, heldout_mean, n_paired = paired.get(step, (None, None, 0))
         steps.append(
             {
                 "step": step,
                 "version": metrics[step].version if step in metrics else None,
                 "reward_mean": mean,
-                "heldout": {
-                    "training_mean": paired_mean,
-                    "heldout_mean": heldout_mean,
-                    "n": n_paired,
-                },
+                "paired": _paired(trained.get((step,))),
                 "reward_shaped_mean": values.get("reward_shaped_mean"),
                 "components": _components(values),
                 "solved": tally.solved if tally else 0,
@@ -137,6 +132,16 @@ def _steps(reader: RunReader) -> list[Json]:
             }
         )
     return steps
+
+
+def _paired(found: Rates | None) -> Json:
+    """Training and held-out checks on the same episodes: the shares that pass, of `n`."""
+    n = found.paired if found else 0
+    return {
+        "training": found.paired_passed / n if found and n else None,
+        "heldout": found.paired_heldout / n if found and n else None,
+        "n": n,
+    }
 
 
 def _components(values: Mapping[str, float]) -> dict[str, float]:

@@ -1,29 +1,36 @@
 """The run directory: one writer, any number of readers, nothing lost on kill −9."""
 
+from steelyard.store.browsing import ORDERS, Dimension, EpisodeFilter, Rates, Regressions
 from steelyard.store.errors import RunBusy, RunExists, RunNotFound, StoreFull, UnknownSchema
 from steelyard.store.layout import RunDirectory
-from steelyard.store.reader import (
+from steelyard.store.reader import RunReader
+from steelyard.store.records import (
     EpisodeRecord,
     EvaluationRecord,
     Event,
     GroupRecord,
-    RunReader,
     StepRecord,
     Tally,
+    TokenFields,
 )
 from steelyard.store.schema import SCHEMA_VERSION
 from steelyard.store.writer import BASE_STEP, WARM_START_STEP, FinalState, Phase, RunStore
 
 __all__ = [
     "BASE_STEP",
+    "ORDERS",
     "SCHEMA_VERSION",
     "WARM_START_STEP",
+    "Dimension",
+    "EpisodeFilter",
     "EpisodeRecord",
     "EvaluationRecord",
     "Event",
     "FinalState",
     "GroupRecord",
     "Phase",
+    "Rates",
+    "Regressions",
     "RunBusy",
     "RunDirectory",
     "RunExists",
@@ -33,5 +40,6 @@ __all__ = [
     "StepRecord",
     "StoreFull",
     "Tally",
+    "TokenFields",
     "UnknownSchema",
 ]

@@ -28,6 +28,9 @@ TOKEN_DTYPES = {
     "version": np.dtype("<i4"),
     "prox_logp": np.dtype("<f4"),
     "advantage": np.dtype("<f4"),
+    "entropy": np.dtype("<f4"),
+    "log_ratio": np.dtype("<f4"),
+    "limited": np.dtype("?"),
 }
 """Byte order is part of the file format, so it is spelled out."""
 

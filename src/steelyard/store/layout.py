@@ -44,6 +44,14 @@ class RunDirectory:
     def logs(self) -> Path:
         return self.path / "logs"
 
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def report_markdown(self) -> Path:
+        return self.path / "report.md"
+
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:06d}"
 

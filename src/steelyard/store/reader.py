@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -17,113 +17,29 @@ from typing import Any, Literal, Self
 from numpy.typing import NDArray
 
 from steelyard.episodes import Check, Episode, GroupVerdict, Scored, StopReason, Trajectory
-from steelyard.store import encoding
+from steelyard.store import browsing, encoding
+from steelyard.store.browsing import EPISODES, Dimension, EpisodeFilter, Rates, Regressions
 from steelyard.store.errors import RunNotFound
 from steelyard.store.layout import RunDirectory
+from steelyard.store.records import (
+    TOKEN_FIELDS,
+    EpisodeRecord,
+    EvaluationRecord,
+    Event,
+    GroupRecord,
+    StepRecord,
+    Tally,
+)
 from steelyard.store.schema import require_schema
 from steelyard.store.writer import Phase
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """The numbers of one step; `values` leaves out nothing, a missing one is NaN."""
-
-    phase: str
-    step: int
-    version: int | None
-    time: float
-    values: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Successes among the episodes that have a verdict, and how many have none."""
-
-    solved: int
-    n: int
-    unscored: int
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRecord:
-    """One evaluation; `seconds` is its wall time, where it was recorded."""
-
-    name: str
-    split: str
-    step: int
-    time: float
-    seconds: float | None
-    tally: Tally
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
-    """One training group; `rewards` are raw, as its verdict. `distinct_files` counts the
-    different final workspaces in it."""
-
-    id: str
-    step: int
-    task: str
-    kind: str
-    split: str
-    verdict: str
-    used: bool
-    rewards: tuple[float | None, ...]
-    distinct_files: int
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeRecord:
-    """An episode's row, without its tokens, turns and files. `solved` is None if unknown.
-
-    `reward` is what training saw, `raw` what the verifier said; `components` are the parts of a
-    shaped reward, `potentials` those before each turn.
-    """
-
-    id: str
-    group: str
-    task: str
-    kind: str
-    split: str
-    purpose: str
-    step: int
-    evaluation: str | None
-    sample: int
-    seed: int | None
-    stop_reason: str
-    reward: float | None
-    raw: float | None
-    components: dict[str, float]
-    potentials: tuple[float, ...]
-    cause: str | None
-    cause_detail: str | None
-    heldout_reward: float | None
-    heldout_cause: str | None
-    solved: bool | None
-    n_turns: int
-    n_action_tokens: int
-    n_tokens: int
-    seconds: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened; `time` in seconds since the epoch."""
-
-    time: float
-    step: int | None
-    kind: str
-    text: str
-    data: dict[str, Any]
-
 
 _EPISODE_COLUMNS = (
     "e.id, e.group_id, e.task, e.kind, e.split, e.purpose, e.step, v.name, e.sample, e.seed,"
     " e.stop_reason, e.reward, e.raw, e.components, e.potentials, e.cause, e.cause_detail,"
     " e.heldout_reward, e.heldout_cause,"
-    " e.solved, e.n_turns, e.n_action_tokens, e.n_tokens, e.seconds"
+    " e.solved, e.n_turns, e.n_calls, e.n_call_errors, e.n_repeated_calls, e.oldest_version,"
+    " e.n_action_tokens, e.n_tokens, e.seconds"
 )
-_EPISODES = "episodes e LEFT JOIN evaluations v ON v.key = e.evaluation_key"
 _TALLY = "coalesce(sum(e.solved), 0), count(e.solved), count(*) - count(e.solved)"
 
 
@@ -238,7 +154,7 @@ class RunReader:
     def tallies(self, evaluation: str, split: str, by: Literal["kind", "task"]) -> dict[str, Tally]:
         """Successes of one evaluation, by kind or by task."""
         rows = self._rows(
-            f"SELECT e.{by}, {_TALLY} FROM {_EPISODES}"
+            f"SELECT e.{by}, {_TALLY} FROM {EPISODES}"
             f" WHERE v.name = ? AND v.split = ? GROUP BY e.{by} ORDER BY e.{by}",
             (evaluation, split),
         )
@@ -248,7 +164,7 @@ class RunReader:
         """Kind → stop reason → number of episodes of one evaluation."""
         counts: dict[str, dict[str, int]] = {}
         for kind, reason, n in self._rows(
-            f"SELECT e.kind, e.stop_reason, count(*) FROM {_EPISODES}"
+            f"SELECT e.kind, e.stop_reason, count(*) FROM {EPISODES}"
             " WHERE v.name = ? AND v.split = ? GROUP BY e.kind, e.stop_reason ORDER BY 1, 2",
             (evaluation, split),
         ):
@@ -327,9 +243,48 @@ class RunReader:
             values.append(json.dumps(list(ids)))
         clause = f" WHERE {' AND '.join(where)}" if where else ""
         rows = self._rows(
-            f"SELECT {_EPISODE_COLUMNS} FROM {_EPISODES}{clause} ORDER BY e.key", values
+            f"SELECT {_EPISODE_COLUMNS} FROM {EPISODES}{clause} ORDER BY e.key", values
         )
         return [_episode_record(row) for row in rows]
+
+    def episode_page(
+        self,
+        offset: int,
+        limit: int,
+        order: str = "recorded",
+        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+    ) -> tuple[list[EpisodeRecord], int]:
+        """The chosen episodes numbered offset … offset + limit − 1, and how many are chosen.
+
+        `order` is the name of a column, descending with a minus sign before it; "recorded" is the
+        order of recording. What has no value in the column comes last.
+
+        Raises: ValueError for a column that episodes cannot be sorted by.
+        """
+        rows, total = browsing.page(
+            self._connection, _EPISODE_COLUMNS, offset, limit, order, filters
+        )
+        return [_episode_record(row) for row in rows], total
+
+    def rates(
+        self,
+        by: Sequence[Dimension],
+        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+    ) -> dict[tuple[Any, ...], Rates]:
+        """Rates of the chosen episodes for each combination of `by`, ascending.
+
+        `rates(["step"], EpisodeFilter(purpose="train"))[3,]` is the third step's training;
+        with `["task", "step"]` each task has a curve, and with `[]` the only key is `()`.
+        """
+        return browsing.rates(self._connection, by, filters)
+
+    def regressions(
+        self,
+        by: Sequence[Dimension],
+        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+    ) -> dict[tuple[Any, ...], Regressions]:
+        """What the chosen episodes broke of what passed untouched, as `rates` counts them."""
+        return browsing.regressions(self._connection, by, filters)
 
     def episode(self, episode_id: str) -> Episode:
         """The whole episode as it was recorded.
@@ -376,16 +331,29 @@ class RunReader:
         Raises: KeyError for an unknown episode or segment.
         """
         rows = self._rows(
-            "SELECT s.prox_logp, s.advantage FROM segments s JOIN episodes e"
-            " ON e.key = s.episode_key WHERE e.id = ? AND s.position = ?",
+            f"SELECT {', '.join(f's.{name}' for name in TOKEN_FIELDS)} FROM segments s"
+            " JOIN episodes e ON e.key = s.episode_key WHERE e.id = ? AND s.position = ?",
             (episode_id, segment),
         )
         if not rows:
             raise KeyError((episode_id, segment))
-        blobs = dict(zip(("prox_logp", "advantage"), rows[0], strict=True))
         return {
-            name: encoding.from_blob(name, blob) for name, blob in blobs.items() if blob is not None
+            name: encoding.from_blob(name, blob)
+            for name, blob in zip(TOKEN_FIELDS, rows[0], strict=True)
+            if blob is not None
         }
+
+    def untouched(self) -> dict[str, dict[str, dict[str, bool]]]:
+        """Task → suite ("training", "heldout") → check → whether it passed before any work.
+
+        A check that passed then and fails after an episode is a *regression*.
+        """
+        found: dict[str, dict[str, dict[str, bool]]] = {}
+        for task, suite, name, passed in self._rows(
+            "SELECT task, suite, name, passed FROM untouched ORDER BY task, suite, position"
+        ):
+            found.setdefault(task, {}).setdefault(suite, {})[name] = bool(passed)
+        return found
 
     def _checks(self, key: int, suite: str) -> list[Check]:
         rows = self._rows(
@@ -435,7 +403,7 @@ def _episode_record(row: Sequence[Any]) -> EpisodeRecord:
     fields[9] = None if row[9] is None else int(row[9])
     fields[13], fields[14] = json.loads(row[13]), tuple(json.loads(row[14]))
     fields[19] = None if row[19] is None else bool(row[19])
-    fields[23] = json.loads(row[23])
+    fields[-1] = json.loads(row[-1])
     return EpisodeRecord(*fields)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steelyard.store.errors import UnknownSchema
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 STATEMENTS = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -85,6 +85,10 @@ STATEMENTS = (
         heldout_cause_detail TEXT,
         solved INTEGER,
         n_turns INTEGER NOT NULL,
+        n_calls INTEGER NOT NULL,
+        n_call_errors INTEGER NOT NULL,
+        n_repeated_calls INTEGER NOT NULL,
+        oldest_version INTEGER,
         n_action_tokens INTEGER NOT NULL,
         n_tokens INTEGER NOT NULL,
         seconds TEXT NOT NULL,
@@ -97,7 +101,24 @@ STATEMENTS = (
     """,
     "CREATE INDEX episodes_group ON episodes (group_key)",
     "CREATE INDEX episodes_evaluation ON episodes (evaluation_key)",
-    "CREATE INDEX episodes_step ON episodes (purpose, step)",
+    # Whatever lists, filters, sorts or averages episodes reads this index alone: it is a tenth of
+    # the table, whose rows carry the workspaces.
+    """
+    CREATE INDEX episodes_listing ON episodes (
+        purpose, step, task, kind, split, group_id, evaluation_key, sample, stop_reason, cause,
+        reward, raw, heldout_reward, heldout_cause, solved, n_turns, n_calls, n_call_errors,
+        n_repeated_calls, oldest_version, n_action_tokens, n_tokens, id
+    )
+    """,
+    """
+    CREATE TABLE tool_uses (
+        episode_key INTEGER NOT NULL REFERENCES episodes (key) ON DELETE CASCADE,
+        tool TEXT NOT NULL,
+        n INTEGER NOT NULL,
+        n_errors INTEGER NOT NULL,
+        PRIMARY KEY (episode_key, tool)
+    ) WITHOUT ROWID
+    """,
     """
     CREATE TABLE checks (
         episode_key INTEGER NOT NULL REFERENCES episodes (key) ON DELETE CASCADE,
@@ -108,6 +129,16 @@ STATEMENTS = (
         detail TEXT NOT NULL,
         PRIMARY KEY (episode_key, suite, position)
     )
+    """,
+    """
+    CREATE TABLE untouched (
+        task TEXT NOT NULL,
+        suite TEXT NOT NULL CHECK (suite IN ('training', 'heldout')),
+        position INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        passed INTEGER NOT NULL,
+        PRIMARY KEY (task, suite, name)
+    ) WITHOUT ROWID
     """,
     """
     CREATE TABLE turns (
@@ -137,6 +168,9 @@ STATEMENTS = (
         version BLOB NOT NULL,
         prox_logp BLOB,
         advantage BLOB,
+        entropy BLOB,
+        log_ratio BLOB,
+        limited BLOB,
         PRIMARY KEY (episode_key, position)
     )
     """,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -17,9 +16,8 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 import tomlkit
-from numpy.typing import ArrayLike
 
-from steelyard.episodes import Episode, Group, Outcome, Scored
+from steelyard.episodes import Check, Episode, Group
 from steelyard.store import encoding
 from steelyard.store.errors import (
     RunBusy,
@@ -28,7 +26,14 @@ from steelyard.store.errors import (
     UnknownSchema,
     full_disk_as_sentence,
 )
+from steelyard.store.inserting import (
+    insert_episode,
+    insert_event,
+    insert_untouched,
+    update_tokens,
+)
 from steelyard.store.layout import RunDirectory
+from steelyard.store.records import TokenFields
 from steelyard.store.schema import SCHEMA_VERSION, STATEMENTS, require_schema, schema_version
 
 Phase: TypeAlias = Literal["warm_start", "rl"]
@@ -136,7 +141,7 @@ class RunStore:
             for statement in STATEMENTS:
                 connection.execute(statement)
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            _insert_event(connection, "started", "the run was started", None, {})
+            insert_event(connection, "started", "the run was started", None, {})
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def set_meta(self, key: str, value: str) -> None:
@@ -168,7 +173,7 @@ class RunStore:
             for sample, episode in enumerate(group.episodes):
                 seed = None if seeds is None else seeds[sample]
                 origin = {"purpose": "train", "group_key": key}
-                _insert_episode(connection, episode, origin, split, step, sample, seed)
+                insert_episode(connection, episode, origin, split, step, sample, seed)
 
     def add_evaluation(
         self,
@@ -201,7 +206,7 @@ class RunStore:
                 samples[episode.task] = sample + 1
                 seed = None if seeds is None else seeds[index]
                 origin = {"purpose": "eval", "evaluation_key": key}
-                _insert_episode(connection, episode, origin, split, step, sample, seed)
+                insert_episode(connection, episode, origin, split, step, sample, seed)
 
     def add_metrics(
         self,
@@ -234,44 +239,24 @@ class RunStore:
     def add_event(self, kind: str, text: str, *, step: int | None = None, **data: Any) -> None:
         """Records that something happened; with `step`, it is forgotten with that step."""
         with self._transaction() as connection:
-            _insert_event(connection, kind, text, step, data)
+            insert_event(connection, kind, text, step, data)
 
-    def set_token_fields(
-        self,
-        episode_id: str,
-        segment: int,
-        *,
-        prox_logp: ArrayLike | None = None,
-        advantage: ArrayLike | None = None,
-    ) -> None:
-        """Adds what the learner computed: one value per action token of the segment, in order.
+    def set_token_fields(self, fields: Iterable[TokenFields]) -> None:
+        """Adds what the learner computed of some segments: all of them, or none after an error.
 
         Raises: ValueError for an unknown episode or segment, or a wrong length.
         """
-        given = {"prox_logp": prox_logp, "advantage": advantage}
         with self._transaction() as connection:
-            row = connection.execute(
-                "SELECT s.episode_key, s.n_action_tokens FROM segments s JOIN episodes e"
-                " ON e.key = s.episode_key WHERE e.id = ? AND s.position = ?",
-                (episode_id, segment),
-            ).fetchone()
-            if row is None:
-                raise ValueError(f"no segment {segment} of episode {episode_id!r} is recorded")
-            key, n_action_tokens = row
-            for name, values in given.items():
-                if values is None:
-                    continue
-                blob = encoding.to_blob(name, values)
-                length = len(blob) // encoding.TOKEN_DTYPES[name].itemsize
-                if length != n_action_tokens:
-                    raise ValueError(
-                        f"{name} of episode {episode_id!r}, segment {segment}: {length} values for"
-                        f" {n_action_tokens} action tokens"
-                    )
-                connection.execute(
-                    f"UPDATE segments SET {name} = ? WHERE episode_key = ? AND position = ?",
-                    (blob, key, segment),
-                )
+            for of_segment in fields:
+                update_tokens(connection, of_segment)
+
+    def set_untouched(
+        self, checks: Mapping[tuple[str, Literal["training", "heldout"]], Sequence[Check]]
+    ) -> None:
+        """Records, per task and suite, which named checks pass before anybody has worked."""
+        with self._transaction() as connection:
+            for (task, suite), of_suite in checks.items():
+                insert_untouched(connection, task, suite, of_suite)
 
     def truncate_after(self, step: int) -> int:
         """Forgets everything after `step`, the checkpoint that a resumed run continues from.
@@ -363,113 +348,6 @@ def _acquire(directory: RunDirectory) -> int:
     raise RunBusy(
         f"{directory.path} is being written by another process: wait for it or stop it first"
     )
-
-
-def _insert_event(
-    connection: sqlite3.Connection, kind: str, text: str, step: int | None, data: Mapping[str, Any]
-) -> None:
-    connection.execute(
-        "INSERT INTO events (time, step, kind, text, data) VALUES (?, ?, ?, ?, ?)",
-        (time.time(), step, kind, encoding.to_text(text), encoding.to_json(data)),
-    )
-
-
-def _insert_episode(
-    connection: sqlite3.Connection,
-    episode: Episode,
-    origin: Mapping[str, Any],
-    split: str,
-    step: int,
-    sample: int,
-    seed: int | None,
-) -> None:
-    reward, cause, cause_detail = encoding.outcome_to_columns(episode.outcome)
-    scored = episode.outcome if isinstance(episode.outcome, Scored) else None
-    heldout_reward, heldout_cause, heldout_detail = encoding.outcome_to_columns(episode.heldout)
-    columns: dict[str, Any] = {
-        **origin,
-        "id": episode.id,
-        "group_id": episode.group,
-        "task": episode.task,
-        "kind": episode.kind,
-        "split": split,
-        "step": step,
-        "sample": sample,
-        "seed": None if seed is None else str(seed),  # may exceed SQLite's 64-bit integers
-        "stop_reason": episode.stop_reason.value,
-        "reward": reward,
-        "raw": scored.raw if scored else None,
-        "components": json.dumps(dict(scored.components) if scored else {}),
-        "potentials": json.dumps(episode.potentials),
-        "cause": cause,
-        "cause_detail": cause_detail,
-        "heldout_reward": heldout_reward,
-        "heldout_cause": heldout_cause,
-        "heldout_cause_detail": heldout_detail,
-        "solved": encoding.solved_or_unknown(episode.outcome, episode.heldout),
-        "n_turns": len(episode.trajectory.turns),
-        "n_action_tokens": episode.trajectory.n_action_tokens,
-        "n_tokens": episode.trajectory.n_tokens,
-        "seconds": json.dumps(dict(episode.seconds)),
-        "files": encoding.files_to_blob(episode.files),
-    }
-    key = connection.execute(
-        f"INSERT INTO episodes ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-        tuple(columns.values()),
-    ).lastrowid
-    assert key is not None
-    _insert_checks(connection, key, "training", episode.outcome)
-    _insert_checks(connection, key, "heldout", episode.heldout)
-    _insert_trajectory(connection, key, episode)
-
-
-def _insert_checks(
-    connection: sqlite3.Connection, key: int, suite: str, outcome: Outcome | None
-) -> None:
-    if not isinstance(outcome, Scored):
-        return
-    connection.executemany(
-        "INSERT INTO checks (episode_key, suite, position, name, passed, detail)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (key, suite, i, encoding.to_text(c.name), c.passed, encoding.to_text(c.detail))
-            for i, c in enumerate(outcome.checks)
-        ],
-    )
-
-
-def _insert_trajectory(connection: sqlite3.Connection, key: int, episode: Episode) -> None:
-    connection.executemany(
-        "INSERT INTO turns (episode_key, position, segment, action_start, action_stop,"
-        " observation_start, observation_stop, text, calls) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                key,
-                i,
-                turn.segment,
-                *turn.action,
-                *turn.observation,
-                encoding.to_text(turn.text),
-                encoding.calls_to_json(turn.calls),
-            )
-            for i, turn in enumerate(episode.trajectory.turns)
-        ],
-    )
-    for i, segment in enumerate(episode.trajectory.segments):
-        arrays = segment.arrays()
-        connection.execute(
-            "INSERT INTO segments (episode_key, position, parent, fork_position, n_tokens,"
-            f" n_action_tokens, {', '.join(arrays)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                key,
-                i,
-                segment.parent,
-                segment.fork_position,
-                len(segment),
-                segment.n_action_tokens,
-                *(encoding.to_blob(name, values) for name, values in arrays.items()),
-            ),
-        )
 
 
 def _without_none(value: Any) -> Any:

@@ -5,7 +5,7 @@ import { pager, table } from "../table.js";
 import { card, choice, nothing, runHead } from "./parts.js";
 
 const LIMIT = 50;
-export const FILTERS = ["text", "tool", "stop", "cause", "solved", "purpose", "evaluation", "split", "kind", "task", "group", "step", "failed", "finding"];
+export const FILTERS = ["text", "tool", "stop_reason", "cause", "outcome", "purpose", "evaluation", "split", "kind", "task", "group", "step", "failed", "finding"];
 const STOPS = ["submitted", "truncated", "turn_limit", "token_limit", "time_limit", "failed"];
 const CAUSES = ["verifier_error", "verifier_timeout", "malformed_reward", "sandbox_failure", "infrastructure_failure"];
 
@@ -28,7 +28,7 @@ export async function episodes(ctx) {
   const position = new Map(data.episodes.map((e, i) => [e, offset + i]));
   return [runHead(ctx, "Episodes", `${count(data.total)} match`), h("div.stack", null,
     card(null, null, h("div.form", null, field("text", "Text that it wrote or read"), field("tool", "Tool"), field("failed", "Failed check"), field("finding", "Finding"),
-      select("ended", "stop", STOPS), select("solved", "solved", ["yes", "no", "unknown"]), select("unscored", "cause", CAUSES), select("from", "purpose", ["train", "eval"])),
+      select("ended", "stop_reason", STOPS), select("outcome", "outcome", ["solved", "wrong", "unscored"]), select("cause", "cause", CAUSES), select("from", "purpose", ["train", "eval"])),
       other.length || filters.ids.length ? h("div.form", { css: { "margin-top": "10px" } }, [...filters.ids.map((id) => ["ids", id]), ...other.map((n) => [n, p.get(n)])].map(([name, value]) =>
         h("button", { type: "button", title: "remove", onclick: () => set({ [name]: name === "ids" ? filters.ids.filter((i) => i !== value) : null }) }, `${name === "ids" ? "" : `${words(name)}: `}${value} ✕`))) : null),
     card(null, null, table([
@@ -38,11 +38,11 @@ export async function episodes(ctx) {
       { label: "kind", server: "kind", cell: (e) => e.kind },
       { label: "outcome", server: "solved", cell: outcomePill },
       { label: "reward", right: true, server: "reward", cell: (e) => number(e.reward) },
-      { label: "held-out", right: true, server: "heldout", cell: (e) => number(e.heldout_reward) },
-      { label: "ended", server: "stop", cell: (e) => words(e.stop_reason) },
-      { label: "turns", right: true, server: "turns", cell: (e) => e.n_turns },
-      ...optional("calls", "n_calls"), ...optional("errors", "n_call_errors"), ...optional("repeated", "n_repeated_calls"),
-      { label: "tokens", right: true, server: "tokens", cell: (e) => count(e.n_action_tokens) },
+      { label: "held-out", right: true, server: "heldout_reward", cell: (e) => number(e.heldout_reward) },
+      { label: "ended", server: "stop_reason", cell: (e) => words(e.stop_reason) },
+      { label: "turns", right: true, server: "n_turns", cell: (e) => e.n_turns },
+      ...optional("calls", "n_calls", "n_calls"), ...optional("errors", "n_call_errors", "n_call_errors"), ...optional("repeated", "n_repeated_calls", "n_repeated_calls"),
+      { label: "tokens", right: true, server: "n_action_tokens", cell: (e) => count(e.n_action_tokens) },
     ], data.episodes, { href: (e) => ctx.to("episode", { id: e.id, ...filters, sort, at: position.get(e) }), order: sort, onOrder: (s) => set({ sort: s }) }),
     data.episodes.length ? null : nothing("No episode matches."),
     pager(offset, LIMIT, data.total, (o) => ctx.go(ctx.here({ offset: o })))))];

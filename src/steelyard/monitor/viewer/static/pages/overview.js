@@ -52,7 +52,7 @@ function curvesOf(summary, signals) {
   }
   return {
     training: summary.steps.map((s) => [s.step, s.reward_mean]),
-    heldout: summary.steps.map((s) => [s.step, s.heldout.heldout_mean]),
+    heldout: summary.steps.map((s) => [s.step, s.paired.heldout]),
     unseen,
   };
 }

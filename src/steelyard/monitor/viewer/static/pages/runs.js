@@ -39,8 +39,8 @@ export async function compare(ctx) {
     h("div.row.wide", null,
       chart("Training reward", "mean of the scored episodes", (s) => s.steps.map((t) => [t.step, t.reward_mean]), rate),
       chart("Unseen tasks", "pass@1 on the dev split", (s) => s.unseen.map((e) => [Math.max(0, e.step), e.pass_at_1]), { ...rate, dots: true }),
-      chart("Held-out checks", "on training episodes", (s) => s.steps.map((t) => [t.step, t.heldout.heldout_mean]), rate),
-      chart("Gap", "training reward less held-out, same episodes", (s) => s.steps.map((t) => [t.step, t.heldout.n ? t.heldout.training_mean - t.heldout.heldout_mean : null]), { show: (v) => percent(v) }),
+      chart("Held-out checks", "on training episodes", (s) => s.steps.map((t) => [t.step, t.paired.heldout]), rate),
+      chart("Gap", "training reward less held-out, same episodes", (s) => s.steps.map((t) => [t.step, t.paired.n ? t.paired.training - t.paired.heldout : null]), { show: (v) => percent(v) }),
       chart("Entropy", "nats per token", (s) => s.steps.map((t) => [t.step, t.entropy]), { fromZero: true }),
       chart("Step time", "seconds", (s) => s.steps.map((t) => [t.step, t.seconds_total]), { fromZero: true, show: compact })),
     card("Results", "pass@1, 95% interval", table([

@@ -1,0 +1,264 @@
+"""The sections of the report, each from one part of the story."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.monitor.report.curves import Rate
+from steelyard.monitor.report.html import Html, element, joined, table
+from steelyard.monitor.report.story import Example, Story
+from steelyard.monitor.report.transcript import diff, transcript
+from steelyard.monitor.text import bounds, duration, percent
+
+
+def alarms(story: Story) -> Html:
+    """What raised an alarm, or that nothing did."""
+    if not story.alarms:
+        return element("p", "The record has no alarm.", class_="quiet")
+    items = []
+    for alarm in story.alarms:
+        where = f"step {alarm.step}" if alarm.step is not None else ""
+        shown = ", ".join(alarm.episodes[:3])
+        more = f" and {len(alarm.episodes) - 3} more" if len(alarm.episodes) > 3 else ""
+        items.append(
+            element(
+                "li",
+                element("p", element("b", words(alarm.name)), f" · {where}" if where else None),
+                element("p", alarm.text),
+                element("p", f"episodes: {shown}{more}", class_="quiet") if shown else None,
+                element("p", f"done about it: {words(alarm.action)}", class_="quiet")
+                if alarm.action
+                else None,
+            )
+        )
+    return element("ul", *items, class_="alarms")
+
+
+def examples(story: Story) -> Html:
+    """Episodes side by side, with what the workspaces at their ends differ in."""
+    if not story.examples:
+        return element("p", "The record has no failure before and success after.", class_="quiet")
+    pair = element("div", *(_example(e) for e in story.examples[:2]), class_="pair")
+    rest = [element("div", _example(e), class_="alone") for e in story.examples[2:]]
+    return joined([pair, _difference(story), *rest])
+
+
+def _example(example: Example) -> Html:
+    episode = example.episode
+    return element(
+        "article",
+        element("h3", example.title),
+        element("p", f"{episode['task']} · {episode['id']}", class_="quiet"),
+        transcript(episode),
+        class_=f"episode {example.style}",
+    )
+
+
+def _difference(story: Story) -> Html | None:
+    if len(story.examples) < 2:
+        return None
+    first, second = (e.episode for e in story.examples[:2])
+    if first["task"] != second["task"]:
+        return None
+    changed = diff(first["files"], second["files"])
+    if changed is None:
+        return None
+    return element(
+        "div",
+        element("h3", "The final workspaces: − before, + after"),
+        changed,
+        class_="alone",
+    )
+
+
+def tasks(story: Story) -> Html:
+    """Which tasks were tried, and what the audit of their verifiers proved."""
+    rows = [
+        [split, str(sum(kinds.values())), ", ".join(f"{k or '–'} {n}" for k, n in kinds.items())]
+        for split, kinds in story.tasks.items()
+    ]
+    drawn = table(["split", "tasks tried", "by kind"], rows)
+    if not story.audit:
+        audit = "The audit of the verifiers, before the run began, recorded no finding."
+        return joined([drawn, element("p", audit, class_="quiet")])
+    shown = [element("li", text) for text in story.audit[:12]]
+    more = f"… {len(story.audit) - 12} more" if len(story.audit) > 12 else None
+    return joined(
+        [
+            drawn,
+            element("p", "What the audit proved, before the run began:"),
+            element("ul", *shown, class_="plain"),
+            element("p", more, class_="quiet") if more else None,
+        ]
+    )
+
+
+def unscored(story: Story) -> Html:
+    """Every kind of ending that an episode had, and what carries no reward."""
+    rows = [r for r in story.outcomes if r["training"] or r["evaluation"] or r["heldout"]]
+    drawn = table(
+        [
+            "how it ended",
+            "reward",
+            "training",
+            "evaluation",
+            "held-out checks",
+            "first known of it",
+        ],
+        [
+            [
+                words(r["outcome"]),
+                "yes" if r["carries_reward"] else element("b", "no"),
+                *(f"{r[column]:,}" for column in ("training", "evaluation", "heldout")),
+                (r["detail"] or "")[:160],
+            ]
+            for r in rows
+        ],
+    )
+    without = sum(r["training"] + r["evaluation"] for r in rows if not r["carries_reward"])
+    said = (
+        f"{without:,} episodes carry no reward; they enter no rate, no baseline and no loss."
+        if without
+        else "Every episode was scored."
+    )
+    return joined([element("p", said), drawn])
+
+
+def at_zero(story: Story) -> Html | None:
+    """Kinds that the final policy never solves, and what the record says of the whole run."""
+    kinds: Mapping[str, Any] = story.summary["kinds_at_zero"]
+    items = [
+        element("li", element("b", kind or "all tasks"), f": {found['cause']}.")
+        for kind, found in kinds.items()
+    ]
+    said = _diagnosis(story.diagnosis) if story.diagnosis else None
+    if not items and said is None:
+        return None
+    return joined([element("ul", *items, class_="plain") if items else None, said])
+
+
+def _diagnosis(found: Mapping[str, Any]) -> Html:
+    why, further = found.get("why") or [], found.get("next") or []
+    return joined(
+        [
+            element("p", element("b", "Of the whole run: "), words(str(found.get("verdict", "")))),
+            element("ul", *(element("li", str(text)) for text in why), class_="plain"),
+            element("p", "To try next: " + "; ".join(map(str, further))) if further else None,
+        ]
+    )
+
+
+_KEYS = (
+    "model.path", "rl.steps", "rl.groups_per_step", "rl.episodes_per_group", "rl.learning_rate",
+    "rl.dynamic_sampling", "rl.epochs", "rl.minibatches", "rl.staleness", "engine.temperature",
+    "engine.dtype", "learner.method", "learner.dtype", "learner.max_grad_norm", "agent.max_turns",
+    "agent.max_turn_tokens", "agent.max_episode_tokens", "warm_start.epochs",
+    "warm_start.learning_rate", "run.seed", "run.deterministic",
+)  # fmt: skip
+
+
+def recipe(story: Story) -> Html:
+    """The algorithm's axes, and the settings that matter most."""
+    axes = [[words(axis), _choice(value)] for axis, value in story.algorithm.items()]
+    settings = [
+        [key, _choice(value)]
+        for key in _KEYS
+        if (value := _at(story.config, key)) is not _ABSENT and value is not None
+    ]
+    return element(
+        "div",
+        element("div", element("h3", "Algorithm"), table(["axis", "choice"], axes))
+        if axes
+        else None,
+        element("div", element("h3", "Key settings"), table(["key", "value"], settings)),
+        class_="pair",
+    )
+
+
+_ABSENT = object()
+
+
+def _at(config: Any, dotted: str) -> Any:
+    for part in dotted.split("."):
+        if not isinstance(config, Mapping) or part not in config:
+            return _ABSENT
+        config = config[part]
+    return config
+
+
+def _choice(value: Any) -> str:
+    if isinstance(value, Mapping):
+        kind = str(value.get("kind", "")).replace("_", " ")
+        rest = ", ".join(f"{k} {_choice(v)}" for k, v in value.items() if k != "kind")
+        return f"{kind} ({rest})" if kind and rest else kind or rest
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return words(value)
+    return json.dumps(value)
+
+
+def cost(story: Story) -> Html:
+    """Seconds by part, tokens, episodes, memory."""
+    spent = story.summary["cost"]
+    sampled, trained, played = spent["tokens_sampled"], spent["tokens_trained"], spent["episodes"]
+    parts = sorted(spent["seconds"].items(), key=lambda part: -part[1])
+    memory = spent["peak_memory_bytes"]
+    rows = [
+        ["wall time", duration(spent["seconds_total"])],
+        *([words(name), duration(value)] for name, value in parts if value),
+        ["episodes", f"{played['training']:,} training, {played['evaluation']:,} evaluation"],
+        [
+            "tokens sampled",
+            f"{sampled['training']:,} training, {sampled['evaluation']:,} evaluation",
+        ],
+        ["tokens trained", f"{trained['warm_start']:,.0f} warm start, {trained['rl']:,.0f} RL"],
+        [
+            "groups with signal",
+            f"{story.summary['groups_with_signal']:,} of {story.summary['groups']:,}",
+        ],
+        ["peak memory", "not recorded" if memory is None else f"{memory / 2**30:.2f} GiB"],
+    ]
+    return table(["part", "cost"], rows)
+
+
+def reproduce(story: Story) -> Html:
+    """The command that runs it again, the versions, and the whole run file."""
+    summary = story.summary
+    again = (
+        f"steelyard train {shlex.quote(summary['run_directory'] + '/run.toml')}"
+        f" --set run.name={shlex.quote(summary['name'] + '-again')}"
+    )
+    seed = story.config.get("run", {}).get("seed")
+    facts = f"Steelyard {summary['steelyard']} · {summary['model']} · seed {seed}"
+    exact = (
+        "Bit for bit: the run was deterministic."
+        if story.config.get("run", {}).get("deterministic")
+        else "Not bit for bit: run.deterministic was off, so numbers vary as their intervals say."
+    )
+    file = (
+        element("details", element("summary", "The whole run file"), element("pre", story.run_file))
+        if story.run_file
+        else None
+    )
+    notes = [element("li", text) for text in story.notes[:20]]
+    return joined(
+        [
+            element("pre", again),
+            element("p", f"{facts}. {exact}"),
+            element("ul", *notes, class_="plain quiet") if notes else None,
+            file,
+        ]
+    )
+
+
+def rate_words(rate: Rate | None) -> str:
+    """`62% (57–67%)`."""
+    return "–" if rate is None else f"{percent(rate.value)} ({bounds(rate.low, rate.high)})"
+
+
+def words(name: str) -> str:
+    return name.replace("_", " ")

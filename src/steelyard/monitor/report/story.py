@@ -1,0 +1,203 @@
+"""What a report tells, read from the record."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steelyard.monitor.report.curves import Rate, StepRates, solved_rate, step_rates
+from steelyard.monitor.scores import Json, headline
+from steelyard.monitor.summary import HEADLINES, before_and_after
+from steelyard.monitor.views import VIEWS, view
+from steelyard.store import EpisodeRecord, Event, RunReader
+
+STAGES = {"base": "base model", "warm_start": "after warm start", "final": "after RL"}
+assert tuple(STAGES) == HEADLINES
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One headline evaluation: `key` is its name in the record."""
+
+    key: str
+    name: str
+    split: str
+    rate: Rate | None
+    unscored: int
+    by_kind: Mapping[str, Rate | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One episode worth reading: `title` says why."""
+
+    title: str
+    style: str
+    episode: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An alarm as the record has it."""
+
+    name: str
+    step: int | None
+    text: str
+    action: str
+    episodes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Everything that a report draws."""
+
+    summary: Json
+    config: Json
+    algorithm: Json
+    stages: Sequence[Stage]
+    unseen: Sequence[tuple[int, Rate]]
+    steps: Sequence[StepRates]
+    tasks: Mapping[str, Mapping[str, int]]
+    audit: Sequence[str]
+    alarms: Sequence[Alarm]
+    diagnosis: Json | None
+    outcomes: Sequence[Json]
+    examples: Sequence[Example]
+    notes: Sequence[str]
+    run_file: str
+
+
+def read_story(run: Path) -> Story:
+    """The story of the run in the directory `run`, as far as it has come.
+
+    Raises: RunNotFound, UnknownSchema.
+    """
+    with RunReader(run) as reader:
+        found = view(reader, "summary")
+        records = reader.episode_records()
+        events = reader.events()
+        return Story(
+            summary=found,
+            config=reader.config(),
+            algorithm=_algorithm(events),
+            stages=[_stage(reader, name, records) for name in HEADLINES if name in found],
+            unseen=_unseen(reader, records),
+            steps=step_rates(r for r in records if r.purpose == "train"),
+            tasks=_tasks(records),
+            audit=[e.text for e in events if e.kind == "audit"],
+            alarms=_alarms(reader, events),
+            diagnosis=_view(reader, "diagnosis"),
+            outcomes=view(reader, "outcomes")["outcomes"],
+            examples=_examples(reader, records),
+            notes=list(dict.fromkeys(e.text for e in events if e.kind == "note")),
+            run_file=_run_file(reader),
+        )
+
+
+def _stage(reader: RunReader, name: str, records: Sequence[EpisodeRecord]) -> Stage:
+    record = headline(reader, name)
+    assert record is not None  # the summary has it
+    of_stage = [r for r in records if r.evaluation == name and r.split == record.split]
+    kinds = sorted({r.kind for r in of_stage})
+    return Stage(
+        name,
+        STAGES[name],
+        record.split,
+        solved_rate(of_stage),
+        sum(r.solved is None for r in of_stage),
+        {kind: solved_rate(r for r in of_stage if r.kind == kind) for kind in kinds},
+    )
+
+
+def _unseen(reader: RunReader, records: Sequence[EpisodeRecord]) -> list[tuple[int, Rate]]:
+    found = []
+    for evaluation in reader.evaluations("dev"):
+        rate = solved_rate(
+            r for r in records if r.evaluation == evaluation.name and r.split == "dev"
+        )
+        if rate is not None and evaluation.step >= 0:
+            found.append((evaluation.step, rate))
+    return found
+
+
+def _tasks(records: Sequence[EpisodeRecord]) -> dict[str, dict[str, int]]:
+    """Split → kind → how many tasks were tried."""
+    seen = {(r.split, r.kind, r.task) for r in records}
+    counts = Counter((split, kind) for split, kind, _ in seen)
+    order = [*dict.fromkeys(("train", "dev", "test")), *sorted({s for s, _ in counts})]
+    return {
+        split: {kind: n for (of, kind), n in sorted(counts.items()) if of == split}
+        for split in dict.fromkeys(order)
+        if any(of == split for of, _ in counts)
+    }
+
+
+def _algorithm(events: Sequence[Event]) -> Json:
+    for event in reversed(events):
+        if event.kind == "algorithm":
+            described: Json = json.loads(event.text)
+            return described
+    return {}
+
+
+def _alarms(reader: RunReader, events: Sequence[Event]) -> list[Alarm]:
+    """Those that were raised while it ran; else those that its record raises now."""
+    raised: list[tuple[int | None, str, Mapping[str, Any]]] = [
+        (e.step, e.text, e.data) for e in events if e.kind == "alarm"
+    ]
+    if not raised:
+        later = (_view(reader, "alarms") or {}).get("alarms", [])
+        raised = [(a.get("step"), a.get("text", ""), a) for a in later]
+    return [
+        Alarm(
+            str(data.get("name", "alarm")),
+            step,
+            text,
+            str(data.get("action", "")),
+            [str(e) for e in data.get("episodes", ())],
+        )
+        for step, text, data in raised
+    ]
+
+
+def _view(reader: RunReader, name: str) -> Json | None:
+    return view(reader, name) if name in VIEWS else None
+
+
+def _examples(reader: RunReader, records: Sequence[EpisodeRecord]) -> list[Example]:
+    """A failure before training, a success after it, and work that was paid and is wrong."""
+    found = []
+    pair = before_and_after(reader)
+    if pair is not None:
+        before, after = view(reader, "episode", pair)["episodes"]
+        found += [Example("Before training", "bad", before), Example("After", "good", after)]
+    suspect = next(
+        (
+            r.id
+            for r in reversed(records)
+            if r.raw is not None
+            and r.raw >= 1.0
+            and r.heldout_reward is not None
+            and r.heldout_reward < 1.0
+        ),
+        None,
+    )
+    if suspect is not None:
+        (episode,) = view(reader, "episode", [suspect])["episodes"]
+        found.append(Example("Paid by the verifier, rejected by held-out checks", "bad", episode))
+    return found
+
+
+def _run_file(reader: RunReader) -> str:
+    """run.toml as it lies in the directory, if it can be read as one."""
+    try:
+        text = reader.directory.config_file.read_text()
+        tomllib.loads(text)
+    except (OSError, ValueError):
+        return ""
+    return text
