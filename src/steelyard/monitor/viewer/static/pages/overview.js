@@ -5,21 +5,28 @@ import { compact, count, duration, interval, number, percent, rateOf, statePill,
 import { card, head } from "./parts.js";
 
 const STAGES = [["base", "Base model"], ["warm_start", "After warm start"], ["final", "After RL"]];
+const PATIENCE_MS = 250;
 const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function overview(ctx) {
-  const [summary, signals, alarms] = await Promise.all([ctx.get("summary"), ctx.maybe("signals"), alarmsOf(ctx)]);
+  const slow = ctx.maybe("signals"); // reads every check: on a long run it comes after the page
+  const [summary, alarms] = await Promise.all([ctx.get("summary"), alarmsOf(ctx)]);
+  const early = await Promise.race([slow, new Promise((go) => setTimeout(go, PATIENCE_MS, null))]);
+  const later = (draw) => {
+    const holder = h("div", null, draw(early));
+    if (!early) slow.then((signals) => signals && holder.replaceChildren(draw(signals)));
+    return holder;
+  };
   const { steps } = summary;
-  const curves = curvesOf(summary, signals);
   return [
     head(summary.name, `${summary.model} · ${new Date(summary.created).toLocaleString()}`, statePill(summary.state)),
     h("div.stack", null,
       alarms.length ? alarmCard(ctx, alarms) : null,
       card(null, null, stats(summary)),
-      mainPanel(ctx, summary, curves, alarms),
+      later((signals) => mainPanel(curvesOf(summary, signals), alarms)),
       h("div.row", null,
         card("Entropy", "nats per token", lines([{ label: "entropy", colour: "training", points: steps.map((s) => [s.step, s.entropy]) }], { height: 150, fromZero: true })),
-        costCard(signals, steps),
+        later((signals) => costCard(signals, steps)),
         card("Throughput", "tokens per second", lines([
           { label: "sampling", colour: "training", points: steps.map((s) => [s.step, s.tokens_per_second.sampling]) },
           { label: "training", colour: "heldout", points: steps.map((s) => [s.step, s.tokens_per_second.training]) }], { height: 150, fromZero: true, show: compact }))),
@@ -47,17 +54,19 @@ function curvesOf(summary, signals) {
     return {
       training: signals.steps.map((s) => [s.step, rateOf(s.training)]),
       heldout: signals.steps.map((s) => [s.step, rateOf(s.heldout)]),
+      gap: signals.steps.map((s) => [s.step, s.gap ?? null]),
       unseen,
     };
   }
   return {
     training: summary.steps.map((s) => [s.step, s.reward_mean]),
     heldout: summary.steps.map((s) => [s.step, s.paired.heldout]),
+    gap: summary.steps.map((s) => [s.step, s.paired.n ? s.paired.training - s.paired.heldout : null]),
     unseen,
   };
 }
 
-function mainPanel(ctx, summary, curves, alarms) {
+function mainPanel(curves, alarms) {
   const evaluations = curves.unseen;
   const series = [
     { label: "training reward", colour: "training", points: curves.training, width: 4 },
@@ -65,12 +74,10 @@ function mainPanel(ctx, summary, curves, alarms) {
     { label: "unseen tasks (dev)", colour: "unseen", points: evaluations.map((e) => [e.step, e.pass_at_1]), dots: true, dash: true,
       low: evaluations.map((e) => [e.step, e.low]), high: evaluations.map((e) => [e.step, e.high]) },
   ];
-  const latest = [...curves.heldout].reverse().find(([, y]) => y !== null);
-  const training = latest && new Map(curves.training).get(latest[0]);
-  const gap = latest && training !== null && training !== undefined ? training - latest[1] : null;
+  const latest = [...curves.gap].reverse().find(([, y]) => y !== null);
   return card("Does the reward mean what it says?",
-    gap === null ? "training reward against independent checks"
-      : `training reward against independent checks; the gap is ${(100 * gap).toFixed(0)} points at step ${latest[0]}`,
+    !latest ? "training reward against independent checks"
+      : `training reward against independent checks; the gap is ${(100 * latest[1]).toFixed(0)} points at step ${latest[0]}`,
     lines(series, { height: 300, range: [0, 1.02], show: (v) => percent(v), shade: [0, 1],
       marks: alarms.filter((a) => a.step !== null).map((a) => ({ x: a.step, label: words(a.name) })) }));
 }
@@ -97,7 +104,7 @@ function alarmCard(ctx, alarms) {
 
 function costCard(signals, steps) {
   const costs = (signals?.steps ?? []).filter((s) => s.cost);
-  const names = ["calls", "call_errors", "repeated", "regressions"];
+  const names = ["calls", "call_errors", "repeated", "regressions"]; // regressions: a share of checks
   const colours = ["training", "heldout", "other", "alarm"];
   if (costs.length) {
     return card("Cost and failure", "per training episode", lines(names.map((name, i) => ({ label: words(name), colour: colours[i],

@@ -19,7 +19,8 @@ export async function outcomes(ctx) {
 
 export async function alarms(ctx) {
   const list = await alarmsOf(ctx);
-  return [runHead(ctx, "Alarms", list.length ? `${list.length} raised` : null), list.length ? h("div.stack", null, [...list].reverse().map((a) => h("section.card.alarm-item", null,
+  const rollbacks = (await ctx.maybe("alarms"))?.rollbacks ?? [];
+  return [runHead(ctx, "Alarms", list.length ? `${list.length} raised` : null), ...rollbacks.map((r) => card("Rolled back", null, h("p", null, r.text))), list.length ? h("div.stack", null, [...list].reverse().map((a) => h("section.card.alarm-item", null,
     h("header", null, h("h2", null, words(a.name)), h("p", null, a.step === null ? "" : `step ${a.step}`), a.action ? h("span.pill.alarm", null, a.action) : null),
     h("p", null, a.text),
     a.evidence && Object.keys(a.evidence).length ? evidence(a.evidence) : null,
@@ -32,17 +33,22 @@ export async function diagnosis(ctx) {
   const data = await ctx.get("diagnosis", { ids });
   return [runHead(ctx, "Diagnosis", ids.length ? ids.join(", ") : "why there is no gradient"), h("div.stack", null,
     ids.length ? h("a", { href: ctx.to("diagnosis") }, "The whole run") : null,
-    "verdict" in data ? verdictCard(data) : null,
-    Object.entries(data).filter(([name]) => !["verdict", "why", "next"].includes(name)).map(([name, value]) => part(ctx, name, value)))];
+    "verdict" in data ? verdictCard(ctx, data) : null,
+    (data.diagnoses ?? []).map((d) => verdictCard(ctx, d)),
+    Object.entries(data).filter(([name]) => !SAID.has(name)).map(([name, value]) => part(ctx, name, value)))];
 }
-function verdictCard(d) {
-  return card(words(typeof d.verdict === "string" ? d.verdict : JSON.stringify(d.verdict)), null,
+const SAID = new Set(["verdict", "why", "next", "certainty", "scope", "task", "group", "kind", "episodes", "experiment", "diagnoses"]);
+function verdictCard(ctx, d) {
+  const of = d.group ?? d.task;
+  return card([of ? `${of}: ` : "", words(shown(d.verdict))], d.certainty ? words(d.certainty) : null,
     d.why?.length ? [h("h3", null, "Why"), h("ul", null, d.why.map((line) => h("li", null, String(line))))] : null,
-    d.next?.length ? [h("h3", null, "What to try"), h("ul", null, d.next.map((line) => h("li", null, String(line))))] : null);
+    d.next?.length ? [h("h3", null, "What to try"), h("ul", null, d.next.map((line) => h("li", null, String(line))))] : null,
+    d.episodes?.length ? h("p", null, "Seen in ", d.episodes.slice(0, 8).map((id, i) => [i ? ", " : "", link(ctx, id)])) : null,
+    d.experiment ? h("p", null, "To decide it: ", h("code", null, d.experiment)) : null);
 }
 function part(ctx, name, value) {
   if (Array.isArray(value) && value.some((v) => v && typeof v === "object")) return card(words(name), null, anyTable(ctx, value));
-  if (value && typeof value === "object") return "verdict" in value ? verdictCard(value) : card(words(name), null, evidence(value));
+  if (value && typeof value === "object") return "verdict" in value ? verdictCard(ctx, value) : card(words(name), null, evidence(value));
   return card(words(name), null, h("p", null, shown(value)));
 }
 
