@@ -2,8 +2,9 @@
 
     python benchmarks/viewer_scale.py [--episodes 100000] [--run DIRECTORY] [--json FILE]
 
-Writes such a run through the store itself (groups of 8, five turns' worth of text in two turns,
-both suites of named checks, an evaluation every 50 steps), starts `steelyard view` on it as a user
+Writes 1,280 episodes of 10 steps through the store (groups of 8, two turns with a call each, both
+suites of checks, an evaluation), repeats these rows under new keys until there are as many as asked
+for, starts `steelyard view` on the run as a user
 would, and measures: each view's JSON from the first request on, and, with a Chromium on PATH, the
 time from navigation to a drawn page. A run that DIRECTORY already holds is used again.
 """
@@ -14,6 +15,7 @@ import argparse
 import json
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -39,8 +41,8 @@ from steelyard.episodes import (
 )
 from steelyard.store import RunReader, RunStore
 
-GROUP_SIZE, GROUPS_PER_STEP, TASKS, KINDS = 8, 16, 600, 12
-EVALUATION_EVERY, EVALUATED = 50, 100
+STEPS, GROUPS_PER_STEP, GROUP_SIZE, EVALUATED, KINDS = 10, 16, 8, 100, 12
+FIRST = STEPS * GROUPS_PER_STEP * GROUP_SIZE
 CHECKS = ("missing", "none", "zero", "normal")
 PROGRAM = "def retry_count(config):\n    value = config.get('retries')\n    return {}\n"
 
@@ -68,14 +70,13 @@ def main() -> None:
 
 
 def write_large_run(directory: Path, episodes: int) -> None:
-    """`episodes` training episodes, and an evaluation of 100 after every 50 steps."""
+    """At least `episodes` training episodes, and an evaluation of 100 after every 10 steps."""
     rng = random.Random(0)
-    steps = episodes // (GROUP_SIZE * GROUPS_PER_STEP)
     with RunStore.start(directory, {"rl": {"group_size": GROUP_SIZE}}, model="generated") as store:
-        for step in range(1, steps + 1):
-            skill = 0.1 + 0.8 * step / steps
+        for step in range(1, STEPS + 1):
+            skill = 0.1 + 0.8 * step / STEPS
             for slot in range(GROUPS_PER_STEP):
-                task = (step * GROUPS_PER_STEP + slot) % TASKS
+                task = step * GROUPS_PER_STEP + slot
                 name = f"step-{step}/task-{task:03}"
                 members = [_episode(rng, f"{name}/{i}", task, skill) for i in range(GROUP_SIZE)]
                 store.add_group(step, Group(name, members[0].task, members), "train", True)
@@ -93,13 +94,48 @@ def write_large_run(directory: Path, episodes: int) -> None:
                 },
                 version=step,
             )
-            if step % EVALUATION_EVERY == 0:
-                found = [
-                    _episode(rng, f"step-{step}/dev-{i}", TASKS + i, skill)
-                    for i in range(EVALUATED)
-                ]
-                store.add_evaluation(f"step-{step}", step, "dev", found, seconds=30.0)
+        found = [_episode(rng, f"step-10/dev-{i}", 900 + i, 0.5) for i in range(EVALUATED)]
+        store.add_evaluation("step-10", STEPS, "dev", found, seconds=30.0)
         store.finish("finished")
+    _repeat(directory / "run.db", -(-episodes // FIRST))
+
+
+def _repeat(database: Path, times: int) -> None:
+    """Copies every row of the run `times` − 1 times, with shifted keys and steps and new names."""
+    connection = sqlite3.connect(database)
+    tables = ("groups", "evaluations", "steps", "metrics", "episodes", "checks", "turns")
+    columns = {
+        table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        for table in (*tables, "segments", "tool_uses")
+    }
+    tops = {
+        table: connection.execute(f"SELECT max(key) FROM {table}").fetchone()[0]
+        for table in ("groups", "evaluations", "episodes")
+    }
+    owners = {"group_key": "groups", "evaluation_key": "evaluations", "episode_key": "episodes"}
+    with connection:
+        for copy in range(1, times):
+            for table, names in columns.items():
+                first = f" WHERE step <= {STEPS}" if "step" in names else ""
+                if table not in tops and "episode_key" in names:
+                    first = f" WHERE episode_key <= {tops['episodes']}"
+                chosen = ", ".join(_shifted(n, copy, table, owners, tops) for n in names)
+                connection.execute(
+                    f"INSERT INTO {table} ({', '.join(names)}) SELECT {chosen} FROM {table}{first}"
+                )
+    connection.close()
+
+
+def _shifted(name: str, copy: int, table: str, owners: dict[str, str], tops: dict[str, int]) -> str:
+    if name == "key":
+        return f"key + {copy * tops[table]}"
+    if name in owners:
+        return f"{name} + {copy * tops[owners[name]]}"
+    if name == "step":
+        return f"step + {copy * STEPS}"
+    if name in ("id", "group_id") or (table == "evaluations" and name == "name"):
+        return f"{name} || '/copy-{copy}'"
+    return name
 
 
 def _episode(rng: random.Random, name: str, task: int, skill: float) -> Episode:

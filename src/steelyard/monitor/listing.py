@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -68,16 +69,15 @@ def _chosen(reader: RunReader, terms: Terms) -> EpisodeFilter:
 
 
 def _step(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"step must be a whole number, got {text!r}") from None
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise ValueError(f"step must be a whole number, got {text!r}")
+    return int(text)
 
 
 def _found_by(reader: RunReader, scanner: str) -> list[str]:
     """The episodes in which `scanner` found something."""
     try:
-        lines = (reader.directory.path / FINDINGS_FILE).read_text("utf-8").splitlines()
+        lines = (reader.directory.path / FINDINGS_FILE).read_text("utf-8").split("\n")
     except FileNotFoundError:
         return []
     found: dict[str, None] = {}

@@ -78,14 +78,17 @@ def episode(reader: RunReader, episode_id: str) -> Json:
 
 
 def _learned(reader: RunReader, episode_id: str, trajectory: Trajectory) -> list[Json]:
-    """Per turn, the mean over its action tokens of each value that the learner recorded."""
+    """Per turn, the mean of each value that the learner recorded, over the tokens that have one."""
     masks = [np.asarray(s.action_mask, dtype=np.bool_) for s in trajectory.segments]
     fields = [reader.token_fields(episode_id, i) for i in range(len(masks))]
-    means = []
+    means: list[Json] = []
     for turn in trajectory.turns:
         start, stop = (int(masks[turn.segment][:end].sum()) for end in turn.action)
-        values = {name: v[start:stop] for name, v in fields[turn.segment].items()}
-        means.append({name: float(v.mean()) for name, v in values.items() if v.size})
+        means.append({})
+        for name, values in fields[turn.segment].items():
+            known = values[start:stop][np.isfinite(values[start:stop])]
+            if known.size:
+                means[-1][name] = float(known.mean())
     return means
 
 

@@ -113,4 +113,4 @@ def stamp(reader: RunReader) -> str:
         "SELECT (SELECT max(key) FROM episodes), (SELECT max(key) FROM events),"
         " (SELECT max(time) FROM steps), (SELECT max(key) FROM evaluations)"
     )
-    return "-".join("" if part is None else f"{part:.3f}".rstrip("0.") for part in parts)
+    return "-".join("" if part is None else str(part) for part in parts)
