@@ -21,6 +21,7 @@ from steelyard.cli.report import report
 from steelyard.cli.show import show
 from steelyard.cli.train import train
 from steelyard.cli.validate import validate
+from steelyard.cli.view import view
 from steelyard.sandbox import SandboxError
 
 P = ParamSpec("P")
@@ -58,6 +59,7 @@ for _name, _command in (
     ("train", train),
     ("eval", evaluate),
     ("show", show),
+    ("view", view),
     ("report", report),
     ("play", play),
     ("validate", validate),

@@ -59,7 +59,9 @@ class EpisodeFilter:
 
     `outcome` "unscored" means that an error hides whether the task was solved. `text` is looked
     for in what the policy wrote, its tool calls and their results, ASCII letters of either case
-    alike; `tool` is a tool that was called.
+    alike; `tool` is a tool that was called, `failed` the name of a
+    check that failed. `named` are ids of episodes, groups, tasks or evaluations, any of which will
+    do.
     """
 
     purpose: Literal["train", "eval"] | None = None
@@ -74,7 +76,9 @@ class EpisodeFilter:
     outcome: Literal["solved", "wrong", "unscored"] | None = None
     text: str | None = None
     tool: str | None = None
+    failed: str | None = None
     ids: Sequence[str] | None = None
+    named: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def page(
         raise ValueError(
             f"episodes cannot be sorted by {name!r}: choose one of {', '.join(ORDERS)}"
         )
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     column, way = ORDERS[name], "DESC" if descending else "ASC"
     chosen = f"FROM {_LISTED}{where}"
     (total,) = connection.execute(f"SELECT count(*) {chosen}", values).fetchone()
@@ -164,7 +168,7 @@ def rates(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Rates]:
     """The rates of the chosen episodes, one entry for each combination of `by`, ascending."""
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
         f"SELECT {''.join(f'{g}, ' for g in group)}{_RATES}"
@@ -178,7 +182,7 @@ def regressions(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Regressions]:
     """What the chosen episodes broke, one entry for each combination of `by`, ascending."""
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
         f"SELECT {''.join(f'{g}, ' for g in group)}count(DISTINCT e.key),"
@@ -199,8 +203,8 @@ def _clause(group: Sequence[str]) -> str:
     return f" GROUP BY {', '.join(group)} ORDER BY {', '.join(group)}" if group else ""
 
 
-def _where(filters: EpisodeFilter) -> tuple[str, list[Any]]:
-    """The WHERE clause, empty without conditions, and its values."""
+def where_clause(filters: EpisodeFilter) -> tuple[str, list[Any]]:
+    """The WHERE clause on the episodes `e`, empty without conditions, and its values."""
     equal = {
         "e.purpose": filters.purpose,
         "e.step": filters.step,
@@ -221,6 +225,19 @@ def _where(filters: EpisodeFilter) -> tuple[str, list[Any]]:
     if filters.ids is not None:
         conditions.append("e.id IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(filters.ids)))
+    if filters.named is not None:
+        listed = "(SELECT value FROM json_each(?))"
+        conditions.append(
+            f"(e.id IN {listed} OR e.group_id IN {listed} OR e.task IN {listed} OR"
+            f" e.evaluation_key IN (SELECT key FROM evaluations WHERE name IN {listed}))"
+        )
+        values += [json.dumps(list(filters.named))] * 4
+    if filters.failed is not None:
+        conditions.append(
+            "EXISTS (SELECT 1 FROM checks c WHERE c.episode_key = e.key AND c.name = ?"
+            " AND NOT c.passed)"
+        )
+        values.append(filters.failed)
     if filters.tool is not None:
         # The sign keeps SQLite from fetching each of these episodes from the table.
         conditions.append("+e.key IN (SELECT episode_key FROM tool_uses WHERE tool = ?)")
