@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.conductor.estimating import Estimate, estimate
+    from steelyard.conductor.experiments import diagnose_task
     from steelyard.conductor.export import export_checkpoint
     from steelyard.conductor.playing import play_episode
     from steelyard.conductor.settings import RunSettings, read_run_file
@@ -23,6 +24,7 @@ _HOMES = {
     "EvaluationPlan": "standalone",
     "Paused": "watching",
     "RunSettings": "settings",
+    "diagnose_task": "experiments",
     "estimate": "estimating",
     "evaluate_model": "standalone",
     "export_checkpoint": "export",
@@ -37,6 +39,7 @@ __all__ = [
     "EvaluationPlan",
     "Paused",
     "RunSettings",
+    "diagnose_task",
     "estimate",
     "evaluate_model",
     "export_checkpoint",

@@ -39,7 +39,7 @@ from steelyard.conductor.reporting import (
     step_report,
     update_metrics,
 )
-from steelyard.conductor.screening import refuse_broken, screen
+from steelyard.conductor.screening import Screened, refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.sinks import SinkListener, require_sinks
 from steelyard.conductor.untouched import suites, untouched
@@ -104,8 +104,10 @@ def train(
             listener.note("the run is already finished")
             store.finish("finished")
             return
-        for text in findings:
-            store.add_event("audit", text)
+        for f in findings:
+            store.add_event(
+                "audit", f.sentence, task=f.task, verdict=f.verdict, kinds=list(f.kinds)
+            )
         sinks = SinkListener(listener, settings.sinks, settings.path, as_table(settings))
         asyncio.run(_interruptible(_Run(settings, sinks, store, model, tasks).run()))
         store.finish("finished")
@@ -124,16 +126,21 @@ def train(
             sinks.stop()
 
 
-def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[str]:
-    """What the quick audit proved, one sentence a task. Raises ValueError for a broken verifier."""
+def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screened]:
+    """The tasks of which the quick audit proved something.
+
+    Raises ValueError for a broken verifier, unless `accept`.
+    """
     every = [*tasks.train, *tasks.dev, *tasks.test, *tasks.demonstrations]
     listener.phase("auditing the verifiers", len(every))
     screened = screen(every, GradingSettings(), lambda: listener.advance(1))
     if not accept:
         refuse_broken(screened)
-    findings = [f"{s.verdict}: {s.task}: {'; '.join(s.problems)}" for s in screened if s.problems]
+    findings = [s for s in screened if s.problems]
     if findings:
-        listener.note(f"the audit of the tasks proved something of {len(findings)}: {findings[0]}")
+        listener.note(
+            f"the audit of the tasks proved something of {len(findings)}: {findings[0].sentence}"
+        )
     return findings
 
 
