@@ -175,7 +175,8 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
             store.add_group(step, group, "train", True)
         store.add_event("alarm", "the gap has grown", step=2, name="divergence", episodes=["a"])
     document = read(tmp_path / "gap")
-    assert "accept 0% [0–79%] of the same ones: a gap of 50.0 points." in document.text
+    said = "accept 0% [0–79%] of the same ones: a gap of 50.0 points (25.0 at step 1)."
+    assert said in document.text
     assert "1 alarm, the first at step 2: the gap has grown." in document.text
     (shaded,) = (a for name, a in document.elements if a.get("class") == "gap")
     assert shaded["points"]
@@ -185,8 +186,8 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
 
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     RunStore.start(tmp_path / "new", {}).close()
-    assert "No evaluation has ended yet." in read(tmp_path / "new").text
-    assert "No evaluation has ended yet" in markdown(tmp_path / "new")
+    assert "No evaluation on unseen tasks has ended yet." in read(tmp_path / "new").text
+    assert "No evaluation on unseen tasks has ended yet" in markdown(tmp_path / "new")
     with pytest.raises(RunNotFound):
         write_report(tmp_path / "nothing")
 
