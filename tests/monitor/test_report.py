@@ -184,10 +184,24 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
     assert "Paid by the verifier, rejected by held-out checks" in document.text
 
 
+def test_a_shaped_reward_is_drawn_by_its_parts(tmp_path: Path) -> None:
+    with RunStore.start(tmp_path / "shaped", {}) as store:
+        for step in (1, 2):
+            group = training_group(step, "c-or", [passed(), failed()], ["x"] * 2)
+            store.add_group(step, group, "train", True)
+            parts = {"reward_shaped_mean": 0.4, "component_brevity_mean": -0.1}
+            store.add_metrics(step, "rl", parts)
+    document = read(tmp_path / "shaped")
+    for said in ("as trained, step 2: 0.4", "verifier alone, step 2: 0.5", "brevity, step 2: -0.1"):
+        assert said in document.text
+    assert "Failed tool calls per episode" not in document.text  # there was none
+    assert "Tool calls per episode" in document.text
+
+
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     RunStore.start(tmp_path / "new", {}).close()
     assert "No evaluation on unseen tasks has ended yet." in read(tmp_path / "new").text
-    assert "No evaluation on unseen tasks has ended yet" in markdown(tmp_path / "new")
+    assert "No evaluation on unseen tasks" in markdown(tmp_path / "new")
     with pytest.raises(RunNotFound):
         write_report(tmp_path / "nothing")
 
