@@ -188,14 +188,17 @@ def test_a_shaped_reward_is_drawn_by_its_parts(tmp_path: Path) -> None:
     with RunStore.start(tmp_path / "shaped", {}) as store:
         for step in (1, 2):
             group = training_group(step, "c-or", [passed(), failed()], ["x"] * 2)
+            if step == 2:
+                group.episodes[0].trajectory.turns.clear()
             store.add_group(step, group, "train", True)
             parts = {"reward_shaped_mean": 0.4, "component_brevity_mean": -0.1}
             store.add_metrics(step, "rl", parts)
     document = read(tmp_path / "shaped")
     for said in ("as trained, step 2: 0.4", "verifier alone, step 2: 0.5", "brevity, step 2: -0.1"):
         assert said in document.text
-    assert "Failed tool calls per episode" not in document.text  # there was none
-    assert "Tool calls per episode" in document.text
+    assert "Tool calls per episode, step 1: 2" in document.text
+    assert "Tool calls per episode, step 2: 1" in document.text
+    assert "Failed tool calls per episode" not in document.text  # there was never one
 
 
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:

@@ -192,21 +192,20 @@ def _parts(steps: Sequence[Json]) -> Html | None:
     names = list(dict.fromkeys(name for s in steps for name in s["components"]))
     if not names:
         return None
-    lines = [
-        Line("as trained", "phase0", _known(steps, "reward_shaped_mean")),
-        Line("verifier alone", "phase3", _known(steps, "reward_mean")),
-    ]
+    lines = [Line("as trained", "phase0", _known(steps, "reward_shaped_mean"))]
+    if "outcome" not in names:
+        lines.append(Line("verifier alone", "phase3", _known(steps, "reward_mean")))
     for i, name in enumerate(names):
         points = [
             Point(s["step"], v) for s in steps if (v := s["components"].get(name)) is not None
         ]
         lines.append(Line(words(name), f"phase{1 + i % 2}", points))
     values = [p.y for line in lines for p in line.points]
-    low = -nice_top(-min(values)) if min(values) < 0 else 0.0
+    top = nice_top(max(abs(v) for v in values))
     xs = [p.x for line in lines for p in line.points]
     chart = line_chart(
         "parts of the reward", [line for line in lines if line.points], width=_NARROW,
-        height=210.0, x_range=(min(xs), max(xs)), y_range=(low, nice_top(max(values))),
+        height=210.0, x_range=(min(xs), max(xs)), y_range=(-top if min(values) < 0 else 0.0, top),
         y_text=lambda v: f"{v:.2g}",
     )  # fmt: skip
     return _figure("Parts of the reward", [_legend([(x.name, x.style) for x in lines]), chart])
@@ -217,11 +216,11 @@ def _known(steps: Sequence[Json], name: str) -> list[Point]:
 
 
 def _costs(story: Story) -> list[Html | None]:
-    """What an episode takes, but for what no episode has."""
+    """What an episode takes, where that changes."""
     charts = []
     for name in dict.fromkeys(name for s in story.steps for name in s.per_episode):
         points = [Point(s.step, s.per_episode[name]) for s in story.steps if name in s.per_episode]
-        if any(p.y for p in points):
+        if any(p.y != points[0].y for p in points):
             title = f"{name[0].upper()}{name[1:]} per episode"
             charts.append(_single(title, "mean", points, "cost"))
     return charts
