@@ -11,6 +11,7 @@ import typer
 
 from steelyard.cli.algorithms import algorithms
 from steelyard.cli.audit import audit
+from steelyard.cli.diagnose import diagnose
 from steelyard.cli.doctor import doctor
 from steelyard.cli.evaluate import evaluate
 from steelyard.cli.export import export
@@ -20,6 +21,7 @@ from steelyard.cli.report import report
 from steelyard.cli.show import show
 from steelyard.cli.train import train
 from steelyard.cli.validate import validate
+from steelyard.cli.view import view
 from steelyard.sandbox import SandboxError
 
 P = ParamSpec("P")
@@ -57,10 +59,12 @@ for _name, _command in (
     ("train", train),
     ("eval", evaluate),
     ("show", show),
+    ("view", view),
     ("report", report),
     ("play", play),
     ("validate", validate),
     ("audit", audit),
+    ("diagnose", diagnose),
     ("doctor", doctor),
     ("init", init),
     ("export", export),

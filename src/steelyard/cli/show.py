@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +13,18 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import DIM, GOOD, VERDICTS, Json, episode_text, titled_table
+from steelyard.cli.diagnosis_text import draw_diagnosis, draw_findings
+from steelyard.cli.drawing import BAD, DIM, GOOD, VERDICTS, Json, episode_text, titled_table
 from steelyard.cli.finding import find_run
 from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
+
+_SCANNED = ("findings", "diagnosis")
+"""Views of what the scanners found: what was recorded since is scanned first."""
 
 
 def show(
@@ -34,6 +40,9 @@ def show(
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
     with RunReader(find_run(run)) as reader:
+        if name in _SCANNED:
+            with suppress(OSError):  # a directory that is only read shows what was found before
+                scan_run(reader)
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
@@ -48,16 +57,29 @@ def _draw(name: str, shown: Json, console: Console) -> None:
         for episode in shown["episodes"]:
             title = f"{episode['id']} · {episode['task']} · {episode['split']}"
             console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "diagnosis":
+        draw_diagnosis(shown, console)
+    elif name == "findings":
+        draw_findings(shown, console)
+    elif name == "changes":
+        console.print(_changes_text(shown))
     elif name == "config":
         console.print_json(json.dumps(shown["config"]))
     else:
         rows = {
             "outcomes": _outcome_row,
+            "signals": _signal_row,
+            "alarms": _alarm_row,
             "tasks": _task_row,
             "groups": _group_row,
             "episodes": _episode_row,
         }
-        for title, records in shown.items():
+        if name == "history":
+            shown = {"history": _history_rows(shown)}
+        elif name == "tokens":
+            shown = {"tokens": _token_rows(shown)}
+        tables = {title: part for title, part in shown.items() if isinstance(part, list)}
+        for title, records in tables.items():
             shape = rows.get(name, dict)
             console.print(_table(title.replace("_", " "), [shape(r) for r in records]))
 
@@ -102,6 +124,28 @@ def _outcome_row(row: Json) -> Json:
     }
 
 
+def _signal_row(row: Json) -> Json:
+    """A step with its cost beside it, or an evaluation."""
+    if "cost" in row:
+        return {key: row[key] for key in ("step", "training", "heldout", "gap", "unseen")} | {
+            "unscored": row["unscored"],
+            **row["cost"],
+        }
+    shown = {key: row[key] for key in ("name", "split", "step")}
+    shown["pass@1"] = rate_text(row)
+    if row["n"]:
+        shown[f"pass@{row['k']}"] = percent(row["pass_at_k"])
+        shown[f"pass^{row['k']}"] = percent(row["pass_hat_k"])
+    return shown
+
+
+def _alarm_row(alarm: Json) -> Json:
+    """The evidence and the episodes are in the JSON."""
+    return {
+        key: alarm[key] for key in ("step", "name", "subject", "action", "text") if key in alarm
+    }
+
+
 def _task_row(task: Json) -> Json:
     evaluations = {e: percent(rate["pass_at_1"]) for e, rate in task["evaluations"].items()}
     return {
@@ -134,6 +178,33 @@ def _episode_row(episode: Json) -> Json:
         "turns": episode["n_turns"],
         "tokens": episode["n_action_tokens"],
     }
+
+
+def _history_rows(history: Json) -> list[dict[str, Any]]:
+    """One row a task: `step: solved/scored`, unscored episodes after a plus sign."""
+    rows = [{**task, "steps": ""} for task in history["tasks"]]
+    for task, step, solved, scored, unscored, _ in history["cells"]:
+        lost = f"+{unscored}?" if unscored else ""
+        rows[task]["steps"] += f"{history['steps'][step]}: {solved}/{scored}{lost}  "
+    return rows
+
+
+def _token_rows(tokens: Json) -> list[dict[str, Any]]:
+    columns = {**({"text": tokens["text"]} if tokens["text"] else {}), **tokens["fields"]}
+    return [
+        {"position": position, **dict(zip(columns, values, strict=True))}
+        for position, values in enumerate(zip(*columns.values(), strict=True), tokens["offset"])
+    ]
+
+
+def _changes_text(changes: Json) -> Text:
+    drawn = Text(f"{printable(changes['episode'])} against {printable(changes['against'])}\n")
+    styles = {"+": GOOD, "-": BAD, "@": DIM}
+    for file in changes["files"]:
+        drawn.append(f"\n{printable(file['name'])}: {file['status']}\n", style="bold")
+        for mark, text in file["lines"]:
+            drawn.append(f"{mark}{printable(text)}\n", style=styles.get(mark, ""))
+    return drawn
 
 
 def _table(title: str, rows: Sequence[Json]) -> Table | Text:

@@ -11,7 +11,7 @@ from steelyard.episodes import GroupVerdict
 from steelyard.monitor.kinds import kinds_at_zero
 from steelyard.monitor.outcomes import outcome_counts
 from steelyard.monitor.scores import Json, headline, rate, score
-from steelyard.store import EpisodeRecord, RunReader, StepRecord
+from steelyard.store import EpisodeFilter, EpisodeRecord, Rates, RunReader, StepRecord, lookup
 
 HEADLINES = ("base", "warm_start", "final")
 _SECONDS = "seconds_"
@@ -19,6 +19,8 @@ _WITHIN_SAMPLING = ("grading", "engine")
 """Parts of a step that pass while its episodes are sampled: they add nothing to its wall time."""
 _BEGINNINGS = ("started", "resumed")
 _ENDS = ("finished", "interrupted", "failed")
+
+_PURPOSES = {"training": "train", "evaluation": "eval"}
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -29,11 +31,12 @@ def summary(reader: RunReader) -> Json:
     Metrics that it reads of each step, where the conductor recorded them: `entropy`,
     `sampling_tokens_per_second`, `training_tokens_per_second`, `tokens_trained`,
     `peak_memory_bytes`, `staleness`, and every `seconds_PART`; the parts `grading` and `engine`
-    pass within `sampling`.
+    pass within `sampling`. `paired` of a step compares training and held-out checks.
     """
     meta = reader.meta()
     evaluations = {name: headline(reader, name) for name in HEADLINES}
     steps = _steps(reader)
+    found = lookup.endings(reader)
     return {
         "name": meta["name"],
         "state": state(reader),
@@ -47,9 +50,9 @@ def summary(reader: RunReader) -> Json:
         "groups_with_signal": sum(s["groups"]["mixed"] for s in steps),
         "groups": sum(sum(s["groups"].values()) for s in steps),
         "steps": steps,
-        "outcomes": outcome_counts(reader.episode_records()),
+        "outcomes": outcome_counts(found),
         "kinds_at_zero": kinds_at_zero(reader),
-        "cost": _cost(reader),
+        "cost": _cost(reader, found),
         "checkpoints": [
             str(reader.directory.checkpoint(s)) for s in reader.directory.checkpoint_steps()
         ],
@@ -99,6 +102,7 @@ def _evaluations(reader: RunReader) -> list[Json]:
 def _steps(reader: RunReader) -> list[Json]:
     verdicts = reader.group_verdicts()
     rewards = reader.training_rewards()
+    trained = reader.rates(["step"], EpisodeFilter(purpose="train"))
     metrics = {record.step: record for record in reader.steps("rl")}
     none = {verdict.value: 0 for verdict in GroupVerdict}
     steps = []
@@ -111,6 +115,7 @@ def _steps(reader: RunReader) -> list[Json]:
                 "step": step,
                 "version": metrics[step].version if step in metrics else None,
                 "reward_mean": mean,
+                "paired": _paired(trained.get((step,))),
                 "reward_shaped_mean": values.get("reward_shaped_mean"),
                 "components": _components(values),
                 "solved": tally.solved if tally else 0,
@@ -127,6 +132,16 @@ def _steps(reader: RunReader) -> list[Json]:
             }
         )
     return steps
+
+
+def _paired(found: Rates | None) -> Json:
+    """Training and held-out checks on the same episodes: the shares that pass, of `n`."""
+    n = found.paired if found else 0
+    return {
+        "training": found.paired_passed / n if found and n else None,
+        "heldout": found.paired_heldout / n if found and n else None,
+        "n": n,
+    }
 
 
 def _components(values: Mapping[str, float]) -> dict[str, float]:
@@ -150,7 +165,7 @@ def _wall_seconds(seconds: Mapping[str, float]) -> float:
     return sum(value for part, value in seconds.items() if part not in _WITHIN_SAMPLING)
 
 
-def _cost(reader: RunReader) -> Json:
+def _cost(reader: RunReader, found: Sequence[lookup.Ending]) -> Json:
     warm_start, rl = reader.steps("warm_start"), reader.steps("rl")
     seconds: dict[str, float] = defaultdict(float)
     for record in warm_start:
@@ -161,19 +176,18 @@ def _cost(reader: RunReader) -> Json:
     evaluations = reader.evaluations()
     seconds["evaluation"] += sum(e.seconds or 0.0 for e in evaluations)
     moments = [e.time for e in evaluations] + [s.time for s in (*warm_start, *rl)]
-    records = reader.episode_records()
     peaks = [v for s in (*warm_start, *rl) if (v := s.values.get("peak_memory_bytes"))]
     return {
         "seconds": {k: v for k, v in seconds.items() if k not in _WITHIN_SAMPLING},
         "seconds_within_sampling": {k: v for k, v in seconds.items() if k in _WITHIN_SAMPLING},
         "seconds_total": _seconds_at_work(reader, moments),
         "episodes": {
-            "training": sum(e.purpose == "train" for e in records),
-            "evaluation": sum(e.purpose == "eval" for e in records),
+            name: sum(e.n for e in found if e.purpose == purpose)
+            for name, purpose in _PURPOSES.items()
         },
         "tokens_sampled": {
-            "training": sum(e.n_action_tokens for e in records if e.purpose == "train"),
-            "evaluation": sum(e.n_action_tokens for e in records if e.purpose == "eval"),
+            name: sum(e.action_tokens for e in found if e.purpose == purpose)
+            for name, purpose in _PURPOSES.items()
         },
         "tokens_trained": {
             phase: sum(r.values.get("tokens_trained", 0.0) for r in record)

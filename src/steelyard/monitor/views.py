@@ -6,16 +6,22 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from steelyard.episodes import Check, Outcome, Scored
-from steelyard.monitor.outcomes import outcome_rows
-from steelyard.monitor.scores import Json, rate
+import numpy as np
+
+from steelyard.episodes import Check, Outcome, Scored, Trajectory
+from steelyard.monitor.changes import changes
+from steelyard.monitor.diagnosis import diagnose
+from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
+from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.scores import Json
+from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
-from steelyard.store import EpisodeRecord, RunReader, StepRecord, Tally
+from steelyard.monitor.tokens import tokens
+from steelyard.store import RunReader, StepRecord
 
 
 def view(reader: RunReader, name: str, ids: Sequence[str] = ()) -> Json:
@@ -35,59 +41,19 @@ def _summary(reader: RunReader, ids: Sequence[str]) -> Json:
     return summary(reader)
 
 
-def _tasks(reader: RunReader, ids: Sequence[str]) -> Json:
-    """Per task: how often it was solved in training and in each evaluation. ids: task names."""
-    by_task: dict[str, list[EpisodeRecord]] = defaultdict(list)
-    for record in reader.episode_records():
-        by_task[record.task].append(record)
-    _require_known("task", ids, by_task)
-    return {"tasks": [_task(name, by_task[name]) for name in ids or by_task]}
+def _signals(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Training reward, independent success, and cost, side by side. ids: none."""
+    if ids:
+        raise ValueError(f"the view signals takes no ids, got {', '.join(ids)}")
+    return signals(reader)
 
 
-def _task(name: str, records: Sequence[EpisodeRecord]) -> Json:
-    training = [r for r in records if r.purpose == "train"]
-    evaluations: dict[str, list[EpisodeRecord]] = defaultdict(list)
-    for record in records:
-        if record.evaluation is not None:
-            evaluations[record.evaluation].append(record)
-    return {
-        "task": name,
-        "kind": records[0].kind,
-        "split": records[0].split,
-        "training": rate(_tally(training)) if training else None,
-        "groups": len({r.group for r in training}),
-        "evaluations": {e: rate(_tally(found)) for e, found in evaluations.items()},
-    }
-
-
-def _groups(reader: RunReader, ids: Sequence[str]) -> Json:
-    """Training groups. ids: group ids, task names or step numbers."""
-    groups = reader.groups()
-    names = {name for g in groups for name in (g.id, g.task, str(g.step))}
-    _require_known("group, task or step", ids, names)
-    chosen = [g for g in groups if not ids or {g.id, g.task, str(g.step)} & set(ids)]
-    return {"groups": [asdict(g) for g in chosen]}
-
-
-def _episodes(reader: RunReader, ids: Sequence[str]) -> Json:
-    """Episodes without their turns. ids: episode ids, group ids, task or evaluation names."""
-    return {"episodes": [asdict(r) for r in _chosen(reader, ids)]}
-
-
-def _outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
-    """Episodes counted by outcome. ids: episode ids, group ids, task or evaluation names."""
-    return {"outcomes": outcome_rows(_chosen(reader, ids))}
-
-
-def _chosen(reader: RunReader, ids: Sequence[str]) -> list[EpisodeRecord]:
-    records = reader.episode_records()
-    names = {name for r in records for name in _names(r)}
-    _require_known("episode, group, task or evaluation", ids, names)
-    return [r for r in records if not ids or _names(r) & set(ids)]
-
-
-def _names(record: EpisodeRecord) -> set[str | None]:
-    return {record.id, record.group, record.task, record.evaluation}
+def _alarms(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What alarms were raised, with their evidence and episodes. ids: names of alarms."""
+    alarms = [{"step": e.step, "text": e.text, **e.data} for e in reader.events("alarm")]
+    _require_known("alarm", ids, {a["name"] for a in alarms})
+    rollbacks = [{"text": e.text, **e.data} for e in reader.events("rollback")]
+    return {"alarms": [a for a in alarms if not ids or a["name"] in ids], "rollbacks": rollbacks}
 
 
 def _episode(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -105,7 +71,12 @@ def episode(reader: RunReader, episode_id: str) -> Json:
     found = reader.episode(episode_id)
     return {
         **asdict(records[0]),
-        "turns": [asdict(turn) for turn in found.trajectory.turns],
+        "turns": [
+            {**asdict(turn), "learned": learned}
+            for turn, learned in zip(
+                found.trajectory.turns, _learned(reader, episode_id, found.trajectory), strict=True
+            )
+        ],
         "segments": [
             {
                 "tokens": len(segment),
@@ -122,6 +93,21 @@ def episode(reader: RunReader, episode_id: str) -> Json:
         "heldout_checks": _checks(found.heldout),
         "files": {name: data.decode("utf-8", "replace") for name, data in found.files.items()},
     }
+
+
+def _learned(reader: RunReader, episode_id: str, trajectory: Trajectory) -> list[Json]:
+    """Per turn, the mean of each value that the learner recorded, over the tokens that have one."""
+    masks = [np.asarray(s.action_mask, dtype=np.bool_) for s in trajectory.segments]
+    fields = [reader.token_fields(episode_id, i) for i in range(len(masks))]
+    means: list[Json] = []
+    for turn in trajectory.turns:
+        start, stop = (int(masks[turn.segment][:end].sum()) for end in turn.action)
+        means.append({})
+        for name, values in fields[turn.segment].items():
+            known = values[start:stop][np.isfinite(values[start:stop])]
+            if known.size:
+                means[-1][name] = float(known.mean())
+    return means
 
 
 def _checks(outcome: Outcome | None) -> list[Json]:
@@ -166,22 +152,45 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
     return {"events": [asdict(e) for e in events if not ids or e.kind in ids]}
 
 
+def _diagnosis(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Why no gradient, of the whole run. ids: group ids or task names, each diagnosed alone."""
+    return {"diagnoses": [diagnose(reader, name) for name in ids]} if ids else diagnose(reader)
+
+
+def _findings(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What the scanners found, and how far they have come. ids: episode, group or task names,
+    scanners or severities."""
+    findings, progress = read_findings(reader)
+    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in findings])}
+    rows = [
+        {**f, **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "step", "raw")}}
+        for f in findings
+        if f["episode"] in of
+    ]
+    if ids:
+        rows = [row for row in rows if set(ids) & {v for v in row.values() if isinstance(v, str)}]
+    total = len(reader.episode_keys())
+    return {"scanned": progress.scanned, "episodes": total, "findings": rows}
+
+
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
-    "outcomes": _outcomes,
-    "tasks": _tasks,
-    "groups": _groups,
-    "episodes": _episodes,
+    "signals": _signals,
+    "alarms": _alarms,
+    "outcomes": outcomes,
+    "tasks": tasks,
+    "history": history,
+    "groups": groups,
+    "episodes": episodes,
     "episode": _episode,
+    "changes": changes,
+    "tokens": tokens,
     "metrics": _metrics,
     "config": _config,
     "events": _events,
+    "diagnosis": _diagnosis,
+    "findings": _findings,
 }
-
-
-def _tally(records: Sequence[EpisodeRecord]) -> Tally:
-    known = [r.solved for r in records if r.solved is not None]
-    return Tally(sum(known), len(known), len(records) - len(known))
 
 
 def _require_known(what: str, ids: Sequence[str], known: Any) -> None:

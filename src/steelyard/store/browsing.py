@@ -47,7 +47,10 @@ ORDERS = {
 
 _OUTCOMES = {"solved": "e.solved = 1", "wrong": "e.solved = 0", "unscored": "e.solved IS NULL"}
 _DIMENSIONS = {**ORDERS, "evaluation": "v.name"}
-EPISODES = "episodes e LEFT JOIN evaluations v ON v.key = e.evaluation_key"
+_EVALUATIONS = "LEFT JOIN evaluations v ON v.key = e.evaluation_key"
+EPISODES = f"episodes e {_EVALUATIONS}"
+# The planner would rather walk the table for some orders, through all the workspaces in it.
+_LISTED = "episodes e INDEXED BY episodes_listing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,9 @@ class EpisodeFilter:
 
     `outcome` "unscored" means that an error hides whether the task was solved. `text` is looked
     for in what the policy wrote, its tool calls and their results, ASCII letters of either case
-    alike; `tool` is a tool that was called.
+    alike; `tool` is a tool that was called, `failed` the name of a
+    check that failed. `named` are ids of episodes, groups, tasks or evaluations, any of which will
+    do.
     """
 
     purpose: Literal["train", "eval"] | None = None
@@ -71,7 +76,9 @@ class EpisodeFilter:
     outcome: Literal["solved", "wrong", "unscored"] | None = None
     text: str | None = None
     tool: str | None = None
+    failed: str | None = None
     ids: Sequence[str] | None = None
+    named: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +148,17 @@ def page(
         raise ValueError(
             f"episodes cannot be sorted by {name!r}: choose one of {', '.join(ORDERS)}"
         )
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     column, way = ORDERS[name], "DESC" if descending else "ASC"
-    (total,) = connection.execute(f"SELECT count(*) FROM episodes e{where}", values).fetchone()
+    chosen = f"FROM {_LISTED}{where}"
+    (total,) = connection.execute(f"SELECT count(*) {chosen}", values).fetchone()
     keys = connection.execute(
-        f"SELECT e.key FROM episodes e{where}"
-        f" ORDER BY {column} {way} NULLS LAST, e.key {way} LIMIT ? OFFSET ?",
+        f"SELECT e.key {chosen} ORDER BY {column} {way} NULLS LAST, e.key {way} LIMIT ? OFFSET ?",
         (*values, limit, offset),
     ).fetchall()
     rows = connection.execute(
         f"SELECT {columns} FROM json_each(?) chosen JOIN episodes e ON e.key = chosen.value"
-        " LEFT JOIN evaluations v ON v.key = e.evaluation_key ORDER BY chosen.key",
+        f" {_EVALUATIONS} ORDER BY chosen.key",
         (json.dumps([key for (key,) in keys]),),
     )
     return rows.fetchall(), total
@@ -161,10 +168,11 @@ def rates(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Rates]:
     """The rates of the chosen episodes, one entry for each combination of `by`, ascending."""
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
-        f"SELECT {''.join(f'{g}, ' for g in group)}{_RATES} FROM {EPISODES}{where}{_clause(group)}",
+        f"SELECT {''.join(f'{g}, ' for g in group)}{_RATES}"
+        f" FROM {_LISTED} {_EVALUATIONS}{where}{_clause(group)}",
         values,
     )
     return {tuple(row[: len(by)]): Rates(*row[len(by) :]) for row in rows if row[len(by)]}
@@ -174,12 +182,12 @@ def regressions(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Regressions]:
     """What the chosen episodes broke, one entry for each combination of `by`, ascending."""
-    where, values = _where(filters)
+    where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
         f"SELECT {''.join(f'{g}, ' for g in group)}count(DISTINCT e.key),"
         " count(DISTINCT CASE WHEN NOT c.passed THEN e.key END), count(*), sum(NOT c.passed)"
-        f" FROM {EPISODES} JOIN untouched u ON u.task = e.task AND u.passed"
+        f" FROM {_LISTED} {_EVALUATIONS} JOIN untouched u ON u.task = e.task AND u.passed"
         " JOIN checks c ON c.episode_key = e.key AND c.suite = u.suite AND c.name = u.name"
         f"{where}{_clause(group)}",
         values,
@@ -195,8 +203,8 @@ def _clause(group: Sequence[str]) -> str:
     return f" GROUP BY {', '.join(group)} ORDER BY {', '.join(group)}" if group else ""
 
 
-def _where(filters: EpisodeFilter) -> tuple[str, list[Any]]:
-    """The WHERE clause, empty without conditions, and its values."""
+def where_clause(filters: EpisodeFilter) -> tuple[str, list[Any]]:
+    """The WHERE clause on the episodes `e`, empty without conditions, and its values."""
     equal = {
         "e.purpose": filters.purpose,
         "e.step": filters.step,
@@ -217,8 +225,22 @@ def _where(filters: EpisodeFilter) -> tuple[str, list[Any]]:
     if filters.ids is not None:
         conditions.append("e.id IN (SELECT value FROM json_each(?))")
         values.append(json.dumps(list(filters.ids)))
+    if filters.named is not None:
+        listed = "(SELECT value FROM json_each(?))"
+        conditions.append(
+            f"(e.id IN {listed} OR e.group_id IN {listed} OR e.task IN {listed} OR"
+            f" e.evaluation_key IN (SELECT key FROM evaluations WHERE name IN {listed}))"
+        )
+        values += [json.dumps(list(filters.named))] * 4
+    if filters.failed is not None:
+        conditions.append(
+            "EXISTS (SELECT 1 FROM checks c WHERE c.episode_key = e.key AND c.name = ?"
+            " AND NOT c.passed)"
+        )
+        values.append(filters.failed)
     if filters.tool is not None:
-        conditions.append("(e.key, ?) IN (SELECT episode_key, tool FROM tool_uses)")
+        # The sign keeps SQLite from fetching each of these episodes from the table.
+        conditions.append("+e.key IN (SELECT episode_key FROM tool_uses WHERE tool = ?)")
         values.append(filters.tool)
     if filters.text is not None:
         conditions.append(

@@ -1,0 +1,116 @@
+"""What the long views ask beside rates and pages: endings, pages of groups, names, a stamp."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.store.browsing import EpisodeFilter, where_clause
+from steelyard.store.reader import RunReader
+from steelyard.store.records import GroupRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How `n` episodes of one `purpose` ended: what their outcome kind is decided by.
+
+    `raw` and `heldout` are 1 for full reward, 0 for less; None where there is no reward. The first
+    of them was recorded as number `first`, with the id `example`.
+    """
+
+    purpose: str
+    raw: int | None
+    cause: str | None
+    heldout: int | None
+    heldout_cause: str | None
+    stop_reason: str
+    n: int
+    action_tokens: int
+    first: int
+    example: str
+
+
+def endings(
+    reader: RunReader,
+    filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+) -> list[Ending]:
+    """Every way in which the chosen episodes ended, that of the first episode first."""
+    clause, values = where_clause(filters)
+    return [
+        Ending(*row)
+        # SQLite takes e.id from the row that has the minimum.
+        for row in reader._rows(
+            "SELECT e.purpose, e.raw >= 1.0, e.cause, e.heldout_reward >= 1.0, e.heldout_cause,"
+            " e.stop_reason, count(*), sum(e.n_action_tokens), min(e.key) AS first, e.id"
+            f" FROM episodes e{clause} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first",
+            values,
+        )
+    ]
+
+
+def groups_by_task(reader: RunReader) -> dict[str, int]:
+    """Task → how many training groups it had."""
+    return dict(reader._rows("SELECT task, count(*) FROM groups GROUP BY task"))
+
+
+def is_named(reader: RunReader, name: str) -> bool:
+    """Whether `name` is an episode, a group, a task or an evaluation of the run."""
+    ((found,),) = reader._rows(
+        "SELECT EXISTS (SELECT 1 FROM episodes WHERE id = ?1)"
+        " OR EXISTS (SELECT 1 FROM evaluations WHERE name = ?1)"
+        " OR EXISTS (SELECT 1 FROM groups WHERE id = ?1 OR task = ?1)"
+        " OR EXISTS (SELECT 1 FROM episodes WHERE task = ?1 OR group_id = ?1)",
+        [name],
+    )
+    return bool(found)
+
+
+def group_page(
+    reader: RunReader,
+    names: Sequence[str] = (),
+    verdict: str | None = None,
+    *,
+    newest_first: bool = False,
+    offset: int = 0,
+    limit: int | None = None,
+) -> tuple[int, list[GroupRecord]]:
+    """How many training groups match, and one page; `names` are group ids, tasks or steps."""
+    where: list[str] = ["1"]
+    values: list[Any] = []
+    if names:
+        listed = "(SELECT value FROM json_each(?))"
+        where.append(
+            f"(g.id IN {listed} OR g.task IN {listed} OR CAST(g.step AS TEXT) IN {listed})"
+        )
+        values += [json.dumps(list(names))] * 3
+    if verdict is not None:
+        where.append("g.verdict = ?")
+        values.append(verdict)
+    clause, order = " AND ".join(where), "DESC" if newest_first else "ASC"
+    ((total,),) = reader._rows(f"SELECT count(*) FROM groups g WHERE {clause}", values)
+    rows = reader._rows(
+        f"WITH chosen AS (SELECT * FROM groups g WHERE {clause} ORDER BY g.key {order}"
+        " LIMIT ? OFFSET ?)"
+        " SELECT g.id, g.step, g.task, g.kind, g.split, g.verdict, g.used,"
+        " json_group_array(e.raw), count(DISTINCT e.files)"
+        " FROM chosen g LEFT JOIN episodes e ON e.group_key = g.key"
+        f" GROUP BY g.key ORDER BY g.key {order}",
+        [*values, -1 if limit is None else limit, offset],
+    )
+    return total, [
+        GroupRecord(
+            name, step, task, kind, split, verdict, bool(used), tuple(json.loads(rewards)), distinct
+        )
+        for name, step, task, kind, split, verdict, used, rewards, distinct in rows
+    ]
+
+
+def stamp(reader: RunReader) -> str:
+    """Changes whenever something that a view shows was recorded; cheap to ask for."""
+    ((*parts,),) = reader._rows(
+        "SELECT (SELECT max(key) FROM episodes), (SELECT max(key) FROM events),"
+        " (SELECT max(time) FROM steps), (SELECT max(key) FROM evaluations)"
+    )
+    return "-".join("" if part is None else str(part) for part in parts)

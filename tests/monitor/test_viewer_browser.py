@@ -1,0 +1,262 @@
+"""The viewer in a real headless Chromium: a click path through every page, and a hostile run."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import uvicorn
+from chromium import BINARY, Page
+from hostile_run import BIDI, EPISODE, IMAGE, LINK, SCRIPT, TASK, write_hostile_run
+from made_run import failed as failed_outcome
+from made_run import training_group, write_run
+
+from steelyard.monitor.viewer import Runs, application
+from steelyard.store import RunStore
+
+pytestmark = pytest.mark.skipif(
+    BINARY is None, reason="no Chromium on PATH (chromium, chromium-browser or google-chrome)"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "demo")
+    write_hostile_run(folder / "hostile")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    config = uvicorn.Config(application(Runs([folder])), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    assert BINARY is not None
+    page = Page(BINARY)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(browser: Page) -> Iterator[Page]:
+    browser.problems.clear()
+    yield browser
+    assert browser.problems == []
+
+
+def test_from_the_runs_to_the_overview(page: Page, address: str) -> None:
+    page.goto(f"{address}/")
+    assert "demo" in page.text()
+    page.click('a[href="/r/demo/overview"]')
+    text = page.text()
+    for part in (
+        "Does the reward mean what it says?",
+        "After RL, test",
+        "57%",
+        "sandbox failure 2",
+    ):
+        assert part in text, text
+    page.wait("document.querySelectorAll('.uplot canvas').length >= 3")
+    # Drawn, not merely there.
+    page.wait("""(() => { const c = document.querySelector('.uplot canvas');
+        const drawn = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return drawn.some((v) => v); })()""")
+    assert page.evaluate("document.querySelectorAll('svg.columns rect').length") >= 4
+
+
+def test_tasks_sort_and_their_heat_map_leads_to_episodes(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/overview")
+    page.click('a[href="/r/demo/tasks"]')
+    first = "document.querySelector('tbody tr').innerText"
+    assert page.evaluate(first).startswith("a-or")
+    page.evaluate("document.querySelectorAll('th button')[0].click()")
+    page.evaluate("document.querySelectorAll('th button')[0].click()")
+    assert page.evaluate(first).startswith("e-or")
+    assert page.evaluate("document.querySelector('th').getAttribute('aria-sort')") == "descending"
+    page.wait("document.querySelector('.heat canvas') !== null")
+    page.act("""(() => { const c = document.querySelector('.heat canvas');
+        const box = c.getBoundingClientRect();
+        c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 195, clientY: box.top + 5,
+                                                 bubbles: true})); })()""")
+    assert page.evaluate("location.search") == "?task=c-or&step=1&purpose=train"
+    assert "4 match" in page.text()
+
+
+def test_groups_filter_and_one_side_by_side(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/groups")
+    page.act("[...document.querySelectorAll('button')].find("
+             "(b) => b.innerText === 'mixed 2').click()")  # fmt: skip
+    assert page.evaluate("document.querySelectorAll('tbody tr').length") == 2
+    page.click("tbody tr a")
+    assert page.evaluate("location.search") == "?id=step-2%2Fc-or"
+    text = page.text()
+    assert "Side by side" in text
+    assert "From left to right" in text
+    assert page.evaluate("document.querySelectorAll('.pair .turn').length") == 2
+
+
+def test_episodes_are_searched_sorted_and_paged_with_the_keyboard(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/episodes")
+    page.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.act("""(() => { const box = document.activeElement; box.value = 'fix the bug';
+        box.dispatchEvent(new Event('change')); box.blur(); })()""")
+    assert page.evaluate("location.search") == "?text=fix+the+bug"
+    assert "35 match" in page.text()
+    page.act("[...document.querySelectorAll('th button')].find("
+             "(b) => b.innerText === 'reward').click()")  # fmt: skip
+    page.press("j")
+    page.press("j")
+    chosen = page.evaluate("document.querySelector('tr.at').innerText").split()[0]
+    before = page.evaluate("document.getElementById('main').dataset.ready")
+    page.press("Enter")
+    page.wait(f"document.getElementById('main').dataset.ready !== '{before}'")
+    seen = [page.evaluate("new URLSearchParams(location.search).get('id')")]
+    assert seen == [chosen]
+    for key in ("j", "ArrowRight", "k"):
+        now = page.evaluate("location.search")
+        page.press(key)
+        page.wait(f"location.search !== {json.dumps(now)}")
+        page.wait("document.title.startsWith(new URLSearchParams(location.search).get('id'))")
+        seen.append(page.evaluate("new URLSearchParams(location.search).get('id')"))
+    assert len(set(seen)) == 3
+    assert seen[3] == seen[1]
+
+
+def test_an_episode_and_its_tokens(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/episode?{urlencode({'id': 'step-1/c-or/1'})}")
+    text = page.text()
+    for part in ("Turn 1", "edited settings.py", "3 of 4 pass", "expected 0, got 3", "sampling"):
+        assert part in text, text
+    page.click(".turn header a")
+    assert page.evaluate("document.querySelectorAll('.tokens .t').length") == 7
+    page.act("""(() => { const s = document.querySelector('select[aria-label="colour by"]');
+        s.value = 'version'; s.dispatchEvent(new Event('change')); })()""")
+    assert "overlay=version" in page.evaluate("location.search")
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("alarms", "No alarm was raised"),
+        ("metrics", "training tokens per second"),
+        ("outcomes", "the sandbox died"),
+        ("config", "rl.group_size"),
+        ("audit", "recorded no finding"),
+        ("events", "the run was started"),
+    ],
+)
+def test_the_other_pages(page: Page, address: str, name: str, part: str) -> None:
+    page.goto(f"{address}/r/demo/overview")
+    page.click(f'a[href="/r/demo/{name}"]')
+    assert part in page.text()
+    assert page.evaluate("document.querySelector('nav a[aria-current]').innerText")
+
+
+def test_runs_are_compared_and_their_configurations(page: Page, address: str) -> None:
+    page.goto(f"{address}/compare?run=demo&run=hostile")
+    assert "What was set differently" in page.text()
+    assert "rl.group_size" in page.text()
+    page.wait("document.querySelectorAll('.uplot canvas').length >= 4")
+    page.goto(f"{address}/r/demo/config?with=hostile")
+    assert "What differs" in page.text()
+
+
+def test_themes_help_and_the_json_twin(page: Page, address: str) -> None:
+    page.call(
+        "Emulation.setEmulatedMedia",
+        features=[{"name": "prefers-color-scheme", "value": "dark"}],
+    )
+    page.goto(f"{address}/r/demo/overview")
+    theme = "document.documentElement.dataset.theme"
+    paper = "getComputedStyle(document.documentElement).backgroundColor"
+    assert (page.evaluate(theme), page.evaluate(paper)) == ("dark", "rgb(20, 23, 26)")
+    page.click("#side .foot button")
+    assert (page.evaluate(theme), page.evaluate(paper)) == ("light", "rgb(246, 246, 243)")
+    page.evaluate("localStorage.clear()")
+    page.call("Emulation.setEmulatedMedia", features=[])
+    page.press("?")
+    assert page.evaluate("document.getElementById('help').open")
+    page.evaluate("document.getElementById('help').close()")
+    command = page.evaluate("document.querySelector('.foot-twin code').textContent")
+    assert command == "steelyard show demo summary --json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["overview", "alarms", "metrics", "tasks", "groups", "episodes", "outcomes", "config", "audit",
+     "events", "episode", "tokens", "group"],
+)  # fmt: skip
+def test_a_hostile_run_is_only_text(page: Page, address: str, path: str) -> None:
+    query = {
+        "episode": {"id": EPISODE}, "tokens": {"id": EPISODE}, "group": {"id": "step-1/hostile"},
+    }.get(path, {})  # fmt: skip
+    page.goto(f"{address}/r/hostile/{path}?{urlencode(query)}")
+    assert "cannot be drawn" not in page.text()
+    assert page.evaluate("window.broken ?? null") is None
+    inside = "#main script, #main img, #main iframe, #main [onerror], #main a[href^='javascript']"
+    assert page.evaluate(f"document.querySelectorAll({json.dumps(inside)}).length") == 0
+
+
+def test_what_a_hostile_policy_wrote_can_be_read(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/hostile/episode?{urlencode({'id': EPISODE})}")
+    shown = page.evaluate("document.getElementById('main').textContent")
+    for part in (SCRIPT, IMAGE, LINK, TASK):
+        assert part in shown
+    # Escapes and reordering are spelled out; none is left that a copy would carry along.
+    for part in ("␛[31mred", "U+009B", "U+202E", "U+2066", "U+200B"):
+        assert part in shown
+    for character in {"\x1b", "\x07", "\x9b", *BIDI} - set(BIDI.encode("ascii", "ignore").decode()):
+        assert character not in shown
+    title = page.evaluate("document.title")
+    assert "‮" not in title
+
+
+def test_the_policy_of_the_page_stops_markup(page: Page, address: str) -> None:
+    """The second wall: even a mistake of ours could not make markup out of data."""
+    page.goto(f"{address}/r/hostile/overview")
+    made = page.evaluate(
+        "(() => { try { document.createElement('div').innerHTML = '<b>x</b>'; return 'made'; }"
+        " catch (e) { return e.name; } })()"
+    )
+    assert made == "TypeError"
+    page.problems.clear()  # the browser reports the refusal, as it should
+
+
+def test_a_live_run_is_followed(page: Page, address: str, folder: Path) -> None:
+    with RunStore.start(folder / "live", {}, model="tiny") as store:
+        store.add_metrics(1, "rl", {"entropy": 0.5}, version=1)
+        page.goto(f"{address}/r/live/groups")
+        assert "0 in all" in page.text()
+        assert "running" in page.text()
+        group = training_group(1, "x-or", [failed_outcome()] * 2, ["a = 1"] * 2)
+        store.add_group(1, group, "train", True)
+        page.wait("document.getElementById('main').innerText.includes('1 in all')", seconds=20)
+
+
+def test_a_page_or_run_that_is_not_there(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/nobody/overview")
+    assert "No run is called nobody" in page.text()
+    page.problems.clear()  # one warning with that sentence
+    start = time.monotonic()
+    page.goto(f"{address}/r/demo/episode?id=nobody")
+    assert "the run has no episode 'nobody'" in page.text()
+    assert time.monotonic() - start < 30
+    page.problems.clear()
