@@ -36,7 +36,7 @@ def page(story: Story) -> str:
         pictures.small_charts(story),
         _section("Alarms", sections.alarms(story)),
         _section("By kind of task", pictures.by_kind(story)),
-        _section("Before and after", sections.examples(story)),
+        _section("Examples", sections.examples(story)),
         _section("Tasks and audit", sections.tasks(story)),
         _section("How episodes ended, and what was unscored", sections.unscored(story)),
         _section("Kinds at zero", sections.at_zero(story)),

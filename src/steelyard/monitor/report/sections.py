@@ -11,6 +11,7 @@ from steelyard.monitor.report.curves import Rate
 from steelyard.monitor.report.html import Html, element, joined, table
 from steelyard.monitor.report.story import Example, Story
 from steelyard.monitor.report.transcript import diff, transcript
+from steelyard.monitor.scores import Json
 from steelyard.monitor.text import bounds, duration, percent
 
 
@@ -38,12 +39,17 @@ def alarms(story: Story) -> Html:
 
 
 def examples(story: Story) -> Html:
-    """Episodes side by side, with what the workspaces at their ends differ in."""
-    if not story.examples:
-        return element("p", "The record has no failure before and success after.", class_="quiet")
-    pair = element("div", *(_example(e) for e in story.examples[:2]), class_="pair")
-    rest = [element("div", _example(e), class_="alone") for e in story.examples[2:]]
-    return joined([pair, _difference(story), *rest])
+    """Episodes side by side, what the workspaces at their ends differ in, and a doubtful one."""
+    parts: list[Html | None] = []
+    if story.pair:
+        parts.append(element("div", *(_example(e) for e in story.pair), class_="pair"))
+        parts.append(_difference(*(e.episode for e in story.pair)))
+    else:
+        said = "The record has no failure before training with a success after it."
+        parts.append(element("p", said, class_="quiet"))
+    if story.suspect is not None:
+        parts.append(element("div", _example(story.suspect), class_="alone"))
+    return joined(parts)
 
 
 def _example(example: Example) -> Html:
@@ -57,10 +63,7 @@ def _example(example: Example) -> Html:
     )
 
 
-def _difference(story: Story) -> Html | None:
-    if len(story.examples) < 2:
-        return None
-    first, second = (e.episode for e in story.examples[:2])
+def _difference(first: Json, second: Json) -> Html | None:
     if first["task"] != second["task"]:
         return None
     changed = diff(first["files"], second["files"])

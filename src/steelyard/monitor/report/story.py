@@ -67,7 +67,8 @@ class Story:
     alarms: Sequence[Alarm]
     diagnosis: Json | None
     outcomes: Sequence[Json]
-    examples: Sequence[Example]
+    pair: Sequence[Example]
+    suspect: Example | None
     notes: Sequence[str]
     run_file: str
 
@@ -93,7 +94,8 @@ def read_story(run: Path) -> Story:
             alarms=_alarms(reader, events),
             diagnosis=_view(reader, "diagnosis"),
             outcomes=view(reader, "outcomes")["outcomes"],
-            examples=_examples(reader, records),
+            pair=_pair(reader),
+            suspect=_suspect(reader, records),
             notes=list(dict.fromkeys(e.text for e in events if e.kind == "note")),
             run_file=_run_file(reader),
         )
@@ -169,28 +171,24 @@ def _view(reader: RunReader, name: str) -> Json | None:
     return view(reader, name) if name in VIEWS else None
 
 
-def _examples(reader: RunReader, records: Sequence[EpisodeRecord]) -> list[Example]:
-    """A failure before training, a success after it, and work that was paid and is wrong."""
-    found = []
+def _pair(reader: RunReader) -> list[Example]:
+    """A failure before training and a success after it; empty where there are none."""
     pair = before_and_after(reader)
-    if pair is not None:
-        before, after = view(reader, "episode", pair)["episodes"]
-        found += [Example("Before training", "bad", before), Example("After", "good", after)]
-    suspect = next(
-        (
-            r.id
-            for r in reversed(records)
-            if r.raw is not None
-            and r.raw >= 1.0
-            and r.heldout_reward is not None
-            and r.heldout_reward < 1.0
-        ),
-        None,
-    )
-    if suspect is not None:
-        (episode,) = view(reader, "episode", [suspect])["episodes"]
-        found.append(Example("Paid by the verifier, rejected by held-out checks", "bad", episode))
-    return found
+    if pair is None:
+        return []
+    before, after = view(reader, "episode", pair)["episodes"]
+    return [Example("Before training", "bad", before), Example("After", "good", after)]
+
+
+def _suspect(reader: RunReader, records: Sequence[EpisodeRecord]) -> Example | None:
+    """The latest episode that the verifier paid in full and that held-out checks reject."""
+    for r in reversed(records):
+        if r.raw is None or r.heldout_reward is None:
+            continue
+        if r.raw >= 1.0 and r.heldout_reward < 1.0:
+            (episode,) = view(reader, "episode", [r.id])["episodes"]
+            return Example("Paid by the verifier, rejected by held-out checks", "bad", episode)
+    return None
 
 
 def _run_file(reader: RunReader) -> str:

@@ -62,7 +62,7 @@ def _verdict(episode: Json) -> Html:
     if episode["cause"] is not None:
         detail = f": {episode['cause_detail']}" if episode["cause_detail"] else ""
         return element("p", f"unscored, {_words(episode['cause'])}{detail}", class_="verdict")
-    ended = f"reward {episode['reward']:g}, ended: {_words(episode['stop_reason'])}"
+    ended = f"reward {episode['reward']:.3g}, ended: {_words(episode['stop_reason'])}"
     suites = [
         _suite(title, episode[suite])
         for title, suite in (("training checks", "checks"), ("held-out checks", "heldout_checks"))
