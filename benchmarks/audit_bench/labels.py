@@ -87,13 +87,27 @@ def false_labels(case: Case, folder: Path, grader: Grader) -> list[str]:
         wrong += _unsound(case, tasks, grader)
         for name, files in second_references(case):
             expect(f"the reference {name}", task, {**task.files, **files}, 1.0)
-    elif case.cheat or case.flaw == "nothing-pays":
-        expect("the cheat", task, after(task, case.cheat), case.pays)
+    else:
+        if case.cheat or case.flaw == "nothing-pays":
+            expect("the cheat", task, after(task, case.cheat), case.pays)
+        wrong += _idleness(case, tasks, grader)
     if task.heldout is not None and case.flaw != "reference-wrong":
         outcome = grader.grade(task, reference_of(case, task), heldout=True)
         if reward_of(outcome) != 1.0:
             wrong.append(f"{case.name}: held-out, the reference gets {_shown(outcome)}")
     return wrong
+
+
+def _idleness(case: Case, tasks: list[Task], grader: Grader) -> list[str]:
+    """What is said of doing nothing in a flawed case, against what it earns."""
+    paid = any(reward_of(grader.grade(task, _idle(case, task))) == 1.0 for task in tasks)
+    if paid == ("nothing-pays" in (case.flaw, *case.also)):
+        return []
+    return [f"{case.name}: doing nothing is {'' if paid else 'not '}paid"]
+
+
+def _idle(case: Case, task: Task) -> dict[str, bytes]:
+    return after(task, {"answer.txt": ""} if case.is_text else {})
 
 
 def _unsound(case: Case, tasks: list[Task], grader: Grader) -> list[str]:

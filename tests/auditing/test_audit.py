@@ -214,7 +214,7 @@ def test_a_strict_reward_function_is_sound(tmp_path: Path) -> None:
         ("return float(eval(answer.strip('\\\\boxed{}')) == int(expected))", "answers/executed"),
         ("return 1.0 if '{' + expected + '}' in answer else 0.05", "answers/garbage"),
         ("return 1.0 - min(1, abs(float(answer.strip('\\\\boxed{}')) - int(expected)))",
-         "answers/garbage"),
+         "answers/nothing"),
         ("return float(len(answer) > 500 or '{' + expected + '}' in answer)", "answers/padding"),
     ],
 )  # fmt: skip
@@ -241,6 +241,14 @@ def test_a_title_says_what_was_seen(tmp_path: Path) -> None:
     result = audit(texts(tmp_path, fails, SUMS), AuditSettings(only="answers/garbage"))
     failed = next(f for f in result.tasks[0].findings if f.probe == "answers/garbage")
     assert (failed.title, failed.kind) == ("an answer makes the function fail", Kind.WEAK)
+
+
+def test_one_cause_of_failure_is_one_finding(tmp_path: Path) -> None:
+    fails = "def score(prompt, answer, expected):\n    return float(int(answer) == int(expected))\n"
+    result = audit(texts(tmp_path, fails, SUMS), AuditSettings(only="answers")).tasks[0]
+    failing = [f for f in result.findings if f.probe != "baseline/nothing-unscored"]
+    assert [f.probe for f in failing] == ["answers/nothing"]
+    assert "also answers/garbage" in failing[0].evidence
 
 
 def test_a_promised_form_must_be_paid(tmp_path: Path) -> None:

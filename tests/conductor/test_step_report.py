@@ -24,6 +24,7 @@ def of(*groups: Group) -> StepReport:
         seconds={"sampling": 6.0, "training": 2.0},
         sampled=300,
         sampling_rate=100.0,
+        staleness=0.0,
     )
 
 

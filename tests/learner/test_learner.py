@@ -161,6 +161,30 @@ def test_episodes_without_weight_are_not_run(tiny_llama: LoadedModel):
     assert metrics.nodes == 4
 
 
+@pytest.mark.parametrize("settings", [EXACT, LearnerSettings()], ids=["f32", "bf16"])
+def test_a_step_tells_the_entropy_of_each_token_that_it_runs(tiny_llama, settings):
+    batch = branching_batch(n=4)
+    weight_T = torch.where(batch.episode_T == 1, 0.0, 1.0)
+    entropy_T = torch.full((len(batch),), torch.nan)
+
+    def note(value_T: Tensor, index_T: Tensor) -> None:
+        assert entropy_T[index_T].isnan().all(), "each token once"
+        entropy_T[index_T] = value_T
+
+    learner = Learner(tiny_llama, settings)
+    metrics = learner.step(batch, nll, weight_T, learning_rate=0.0, on_entropy=note)
+    ran_T = batch.episode_T != 1
+    assert torch.equal(entropy_T.isnan(), ~ran_T)
+    assert float(entropy_T[ran_T].mean()) == pytest.approx(metrics.entropy_mean, rel=1e-5)
+    model = AutoModelForCausalLM.from_pretrained(tiny_llama.path, dtype=torch.float32)
+    for index in ran_T.nonzero()[:, 0][::7].tolist():
+        ids = torch.tensor(batch.token_ids[int(batch.segment_T[index])])
+        with torch.no_grad():
+            logits = model(ids[None]).logits[0, int(batch.position_T[index]) - 1]
+        wanted = torch.distributions.Categorical(logits=logits).entropy()
+        assert float(entropy_T[index]) == pytest.approx(float(wanted), abs=0.05)
+
+
 def test_no_signal_moves_nothing(tiny_llama: LoadedModel):
     learner = Learner(tiny_llama, EXACT)
     batch = branching_batch()

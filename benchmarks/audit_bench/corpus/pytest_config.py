@@ -7,7 +7,7 @@ from .exits import INSIDE, PAID
 from .harbor import scripted
 from .problems import CHUNKS, CLAMP, LEAP, MERGE, ROTATE, RUNS, SLUG, UNIQUE, Problem
 
-PYTEST = "'pytest>=8'"
+PYTEST = "pytest==9.2.0"
 
 
 def tests_of(problem: Problem) -> str:

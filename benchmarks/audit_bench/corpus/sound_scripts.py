@@ -152,7 +152,7 @@ def test_nothing_is_lost():
         assert [item for chunk in value[0] for item in chunk] == list(range(n))
 """
         },
-        packages="'pytest>=8'",
+        packages="pytest==9.2.0",
         **_of(CHUNKS),
     ),
     scripted(

@@ -252,11 +252,11 @@ pay(all(d is not None and d.stdout == want for d, (_, want) in zip(done, CASES))
             {
                 "prompt": f"What is {a} - {b}? Give <answer>number</answer> and nothing else.",
                 "value": a - b,
-                "expected": str(a - b),
+                "expected": f"{a - b}.0",
             }
             for a, b in ((9, 4), (30, 18), (7, 12), (55, 6))
         ],
-        cheat=answer("5"),
+        cheat=answer("<answer>5.0</answer>"),
         pays=0.0,
         gold_pays=0.0,
     ),

@@ -17,6 +17,12 @@ from steelyard.tasks import Task, TestScript
 _COMMAND_SECONDS = 20.0
 
 
+def is_ours(outcome: Outcome) -> bool:
+    """Whether this machine failed, which says nothing of what was graded."""
+    failures = (Cause.SANDBOX_FAILURE, Cause.INFRASTRUCTURE_FAILURE)
+    return isinstance(outcome, Unscored) and outcome.cause in failures
+
+
 class Arena:
     """The grader under attack, and sandboxes for the agent. Thread-safe.
 

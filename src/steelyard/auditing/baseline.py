@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from steelyard.auditing.answer_format import candidate_formats
-from steelyard.auditing.arena import Arena
+from steelyard.auditing.arena import Arena, is_ours
+from steelyard.auditing.confirming import out_of_time
 from steelyard.auditing.findings import Finding, Kind, Strength
 from steelyard.auditing.probes.answers import answer, gold_text
 from steelyard.auditing.settings import AuditSettings
 from steelyard.auditing.submission import Deserves, Submission
 from steelyard.auditing.target import Target
 from steelyard.episodes import Outcome, Scored, Unscored
+from steelyard.sandbox import SandboxError
 from steelyard.tasks import Task
 
 _NOBODY = "No agent can: but a run would learn from noise, or not at all."
@@ -33,6 +35,8 @@ class Baseline:
     nothing: list[Outcome] = field(default_factory=list)
     base: Outcome | None = None
     """The honest base, on which tampering submissions build."""
+    heldout: Outcome | None = None
+    """The first example's reference under the held-out checks, where there are such."""
     gold_seconds: float = 0.0
 
     @property
@@ -41,13 +45,21 @@ class Baseline:
         return self.base.reward if isinstance(self.base, Scored) else 0.0
 
     @property
+    def heldout_holds(self) -> bool:
+        """Whether nothing speaks against the held-out checks: they pay the reference."""
+        return self.heldout is None or (isinstance(self.heldout, Scored) and self.heldout.solved)
+
+    @property
     def timeout_seconds(self) -> float | None:
         """Long enough for honest work, so that a hanging submission does not cost minutes."""
         return max(5 * self.gold_seconds + 2.0, 5.0) if self.gold else None
 
 
 def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Baseline:
-    """Grades the reference (repeatedly), nothing, and the honest base."""
+    """Grades the reference (repeatedly), nothing, and the honest base.
+
+    SandboxError where this machine could not grade one of them: without them no finding holds.
+    """
     if target.grades_text:
         target = _with_format(target, arena)
     gold, seconds = [], []
@@ -55,19 +67,22 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
         submission = gold_submission(target, task)
         if submission is not None:
             began = time.monotonic()
-            gold.append(_graded(arena, submission))
+            gold.append(_graded_gold(arena, submission))
             seconds.append(time.monotonic() - began)
     first = gold_submission(target, target.task)
     again = []
     if first is not None and not settings.quick:
-        again = [_graded(arena, first) for _ in range(settings.gold_runs - 1)]
+        again = [_graded_gold(arena, first) for _ in range(settings.gold_runs - 1)]
     nothing = [_graded(arena, _nothing(target, task)) for task in target.examples]
     base = nothing[0]
     if not target.grades_text and target.honest_base != target.start:
         honest = Submission("", Deserves.UNTOUCHED, target.task, target.honest_base)
         base = _graded(arena, honest)
+    heldout = None
+    if target.task.heldout is not None and first is not None:
+        heldout = _unless_ours(arena.grade_heldout(target.task, first.files))
     middle = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
-    return Baseline(target, gold, again, nothing, base, middle)
+    return Baseline(target, gold, again, nothing, base, heldout, middle)
 
 
 def gold_submission(target: Target, task: Task) -> Submission | None:
@@ -109,6 +124,14 @@ def _gold_findings(baseline: Baseline) -> Iterator[Finding]:
             _NOBODY,
             "Correct the reference or the verifier until the one passes the other.",
             earned=_reward(failed[0]), deserved=threshold,
+        )  # fmt: skip
+    if not failed and isinstance(baseline.heldout, Scored) and not baseline.heldout.solved:
+        yield Finding(
+            "baseline/heldout-disagrees", Kind.BROKEN, Strength.PROVED,
+            "the tests pay the reference, and the held-out checks refuse it",
+            _described(baseline.heldout), _NOBODY,
+            "One of the two contradicts the instruction: correct it, and the reference with it.",
+            earned=baseline.heldout.reward, deserved=threshold,
         )  # fmt: skip
     verdicts = [_reward(o) >= threshold for o in (baseline.gold[0], *baseline.again)]
     if True in verdicts and False in verdicts:
@@ -196,9 +219,21 @@ def _nothing(target: Target, task: Task) -> Submission:
     return Submission("nothing", Deserves.NOTHING, task, target.start)
 
 
+def _graded_gold(arena: Arena, submission: Submission) -> Outcome:
+    """Graded a second time where the first one ran out of time: the machine may have been busy."""
+    outcome = _graded(arena, submission)
+    return _graded(arena, submission) if out_of_time(outcome) else outcome
+
+
 def _graded(arena: Arena, submission: Submission) -> Outcome:
     outcome = arena.grade(submission)
     assert outcome is not None  # none of these needs a shared sandbox
+    return _unless_ours(outcome)
+
+
+def _unless_ours(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Unscored) and is_ours(outcome):
+        raise SandboxError(f"honest work could not be graded: {outcome.detail}")
     return outcome
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,18 +37,52 @@ def visible_calls(target: Target, function: str) -> list[Call]:
     return [call for text in target.visible_texts for call in observed_calls(text, function)]
 
 
+def memorised(target: Target, function: str) -> dict[str, Any]:
+    """What an agent can learn by heart: the value for each call that is shown, by `repr`.
+
+    Beside asserted calls, the rows of literal tables in files that name the function, read both as
+    (arguments, value) and as (argument, ..., value): a wrong reading does no harm to a table.
+    """
+    rows: dict[str, Any] = {}
+    for text in target.visible_texts:
+        if re.search(rf"\b{re.escape(function)}\b", text):
+            for root in _roots(text):
+                rows |= {repr(arguments): value for arguments, value in _readings(root)}
+    for call in visible_calls(target, function):
+        if call.asserted and not call.keywords:
+            rows[repr(call.arguments)] = call.expected
+    return rows
+
+
+def _readings(value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        if len(value) > 1:
+            yield tuple(value[:-1]), value[-1]
+        if len(value) == 2 and isinstance(value[0], list | tuple):
+            yield tuple(value[0]), value[1]
+        for item in value:
+            yield from _readings(item)
+
+
 def _tabled(text: str) -> Iterator[Call]:
     """Rows of a literal table of cases: (arguments, expected) pairs, or objects with such keys."""
-    try:
-        roots: list[Any] = [json.loads(text)]
-    except ValueError:
-        try:
-            tree = parse(text)
-        except ValueError:
-            return
-        roots = [value for node in ast.walk(tree) if (value := _literal(node)) is not None]
-    for root in roots:
+    for root in _roots(text):
         yield from _rows(root)
+
+
+def _roots(text: str) -> list[Any]:
+    """The data of a JSON text, or every literal display of a Python text."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        pass
+    try:
+        tree = parse(text)
+    except ValueError:
+        return []
+    return [value for node in ast.walk(tree) if (value := _literal(node)) is not None]
 
 
 def _literal(node: ast.AST) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from steelyard.auditing.arena import is_ours
 from steelyard.auditing.baseline import Baseline
 from steelyard.auditing.findings import Kind, Strength, Trial
 from steelyard.auditing.probes.answers import ANSWER_FIX, EXECUTION_EXIT_CODE, FAILURE_FIX
@@ -12,6 +14,7 @@ from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
 
 _EPSILON = 1e-9
+_RAISED = re.compile(r"\braised (\w+)")
 _ORDINARY = ("answers/nothing", "answers/garbage", "answers/wrong", "answers/constant")
 """Probes whose texts a policy writes every day: a function that fails on them is at fault."""
 _FAILURES = ("answers/executed", "answers/crash", "answers/flood")
@@ -29,6 +32,8 @@ class Judgement:
     title: str = ""
     """What was seen, where it is not what the probe's title says; `fix` goes with it."""
     fix: str = ""
+    cause: str = ""
+    """What a failing function failed with: all that shares it is one finding."""
 
 
 class Judge:
@@ -108,8 +113,7 @@ class Judge:
             trial = Trial(probe.name, submission.label, None, deserved, True, said)
             return Judgement(trial, Strength.PROVED, Kind.CHEAT, f"the answer ran as code ({said})")
         trial = Trial(probe.name, submission.label, None, deserved, False, said)
-        ours = outcome.cause in (Cause.SANDBOX_FAILURE, Cause.INFRASTRUCTURE_FAILURE)
-        if ours or probe.family not in ("answers", "right-work"):
+        if is_ours(outcome) or probe.family not in ("answers", "right-work"):
             return Judgement(trial)  # counted together, see runner
         if submission.deserves is Deserves.SUCCESS:
             return Judgement(trial, Strength.PROVED, Kind.REJECTS, f"it is right: {said}")
@@ -118,8 +122,10 @@ class Judge:
         ordinary = probe.name in _ORDINARY
         strength = Strength.PROVED if ordinary else Strength.LEAD
         evidence = f"no reward at all: {said}"
+        raised = _RAISED.search(outcome.detail)
+        cause = f"{outcome.cause.value} {raised[1] if raised else ''}"
         hung = outcome.cause is Cause.VERIFIER_TIMEOUT
         if probe.name == "answers/crash" or (probe.name == "answers/flood" and hung):
-            return Judgement(trial, strength, Kind.WEAK, evidence)
+            return Judgement(trial, strength, Kind.WEAK, evidence, cause=cause)
         title = "an answer makes the function " + ("hang" if hung else "fail")
-        return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX)
+        return Judgement(trial, strength, Kind.WEAK, evidence, title, FAILURE_FIX, cause)

@@ -95,6 +95,13 @@ def _expressions(node: ast.expr, parent: ast.AST, field: str) -> Iterator[tuple[
         case ast.BinOp(left=left, op=op, right=right) if not _is_text(left):
             for other in _ARITHMETIC.get(type(op), ()):
                 yield "arithmetic", ast.BinOp(left, other(), right)
+            if type(op) in _ARITHMETIC:
+                yield "term dropped", left
+                yield "term dropped", right
+        case ast.Dict(keys=keys, values=values) if len(keys) > 1:
+            for i in range(len(keys)):
+                others = values[:i] + values[i + 1 :]
+                yield "entry dropped", ast.Dict(keys[:i] + keys[i + 1 :], others)
         case ast.Constant(value=value) if _is_data(node, parent):
             for new in _constants(value):
                 yield "constant", ast.Constant(new)
@@ -106,6 +113,11 @@ def _expressions(node: ast.expr, parent: ast.AST, field: str) -> Iterator[tuple[
                 yield name, ast.Subscript(value, new_index, ast.Load())
         case ast.Call():
             yield from _calls(node)
+        case ast.List(elts=[_, _, *_]) | ast.Tuple(elts=[_, _, *_]) | ast.Set(elts=[_, _, *_]) if (
+            _is_table(parent, field)
+        ):
+            for i in range(len(node.elts)):
+                yield "entry dropped", type(node)(node.elts[:i] + node.elts[i + 1 :])
         case ast.ListComp() | ast.List(elts=[_, *_]) if isinstance(parent, ast.Return):
             yield "result truncated", ast.Subscript(node, _slice(None, -1), ast.Load())
     if is_test:
@@ -275,6 +287,13 @@ def _is_data(node: ast.Constant, parent: ast.AST) -> bool:
     if isinstance(parent, (ast.Expr, ast.JoinedStr)) or parent is node:
         return False
     return not (isinstance(parent, ast.Compare) and node.value is None)
+
+
+def _is_table(parent: ast.AST, field: str) -> bool:
+    """Whether a display of values is looped over, searched in, or kept under a name."""
+    if field == "value" and isinstance(parent, ast.Assign):
+        return all(isinstance(target, ast.Name) for target in parent.targets)
+    return field in ("iter", "comparators")
 
 
 def _is_text(node: ast.expr) -> bool:

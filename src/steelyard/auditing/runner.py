@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.auditing.arena import Arena
-from steelyard.auditing.baseline import Baseline, baseline_findings, take_baseline
-from steelyard.auditing.findings import Finding, Kind, Report, Strength, TaskAudit, Tier, Trial
+from steelyard.auditing.baseline import Baseline, baseline_findings, gold_submission, take_baseline
+from steelyard.auditing.confirming import without_busy_times
+from steelyard.auditing.findings import Finding, Report, TaskAudit, Tier, Trial
+from steelyard.auditing.grouping import ORDER, dodges, probe_findings
 from steelyard.auditing.judging import Judge, Judgement
 from steelyard.auditing.leaks import leaks
 from steelyard.auditing.lint import lint
 from steelyard.auditing.probes import PROBES
 from steelyard.auditing.prompt_leaks import prompt_leaks
 from steelyard.auditing.settings import AuditSettings
-from steelyard.auditing.submission import Deserves, Probe, Submission, shown
+from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target, targets_of
 from steelyard.auditing.weakness import MutantTally, mutant_submissions, tally
 from steelyard.auditing.wrongness import Wrongness
-from steelyard.episodes import Outcome, Scored, Unscored
+from steelyard.episodes import Outcome, Scored
 from steelyard.sandbox import SandboxError
 from steelyard.tasks import RewardFunction, Task, TestScript
 
-_SHOWN = 400
-"""Characters of evidence: what a program printed can be long."""
-
-_ORDER = (Strength.PROVED, Strength.LEAD, Strength.OBSERVATION)
+_MORE_WHERE_CHEAP = 4
+"""Times as many mutants where checks are data: such a grading takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -112,18 +111,20 @@ class _TargetAudit:
         if not settings.only:
             findings += self._static_findings(target)
         if not settings.quick:
-            wrongness = Wrongness(target, self._arena, settings.grading.sandbox)
+            wrongness = Wrongness(
+                target, self._arena, settings.grading.sandbox, trusted=baseline.heldout_holds
+            )
             try:
                 judgements = self._attack(baseline, wrongness)
                 trials = [judgement.trial for _, _, judgement in judgements]
-                findings += _probe_findings(judgements, target)
-                findings += _dodges(judgements, baseline)
+                findings += probe_findings(judgements, target)
+                findings += dodges(judgements, baseline)
                 if settings.only in ("", "mutants", "mutants/survivor"):
                     mutants = self._mutants(baseline, wrongness)
             finally:
                 wrongness.close()
         findings += mutants.findings
-        ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.strength))
+        ordered = sorted(findings, key=lambda finding: ORDER.index(finding.strength))
         commanded = tuple(self._with_command(finding) for finding in ordered)
         tier = Tier.D if settings.shared and tier_of(target) is not Tier.A else tier_of(target)
         return TaskAudit(
@@ -157,7 +158,12 @@ class _TargetAudit:
             if _worth_trying(submission, baseline)
         ]
         judge = Judge(baseline, wrongness)
-        outcomes = self._grade_all([submission for _, submission in planned], baseline)
+        outcomes = without_busy_times(
+            planned,
+            self._grade_all([submission for _, submission in planned], baseline),
+            self._arena.grade,
+            lambda submission: gold_submission(baseline.target, submission.task),
+        )
         return [
             (probe, submission, judge.judge(probe, submission, outcome))
             for (probe, submission), outcome in zip(planned, outcomes, strict=True)
@@ -167,7 +173,9 @@ class _TargetAudit:
     def _mutants(self, baseline: Baseline, wrongness: Wrongness) -> MutantTally:
         if not _all_paid(baseline):
             return MutantTally({}, [])
-        mutants = mutant_submissions(baseline.target, self._settings.max_mutants)
+        cheap = tier_of(baseline.target) is Tier.A
+        count = self._settings.max_mutants * (_MORE_WHERE_CHEAP if cheap else 1)
+        mutants = mutant_submissions(baseline.target, count)
         outcomes = self._grade_all([mutant.submission for mutant in mutants], baseline)
         tried = [(m, o) for m, o in zip(mutants, outcomes, strict=True) if o is not None]
         return tally(tried, baseline.target.threshold, wrongness)
@@ -250,64 +258,3 @@ def _all_paid(baseline: Baseline) -> bool:
         isinstance(outcome, Scored) and outcome.reward >= baseline.target.threshold
         for outcome in (*baseline.gold, *baseline.again)
     )
-
-
-def _probe_findings(
-    judgements: Iterable[tuple[Probe, Submission, Judgement]], target: Target
-) -> list[Finding]:
-    """One finding per probe and kind: the strongest judgement speaks, the others are counted."""
-    grouped: dict[tuple[str, Kind], list[tuple[Probe, Submission, Judgement]]] = defaultdict(list)
-    tries: dict[str, int] = defaultdict(int)
-    for probe, submission, judgement in judgements:
-        tries[probe.name] += 1
-        if judgement.strength is not None:
-            grouped[probe.name, judgement.kind].append((probe, submission, judgement))
-    return [_finding(group, tries[name], target) for (name, _), group in grouped.items()]
-
-
-def _finding(
-    group: Sequence[tuple[Probe, Submission, Judgement]], tries: int, target: Target
-) -> Finding:
-    def rank(entry: tuple[Probe, Submission, Judgement]) -> tuple[int, float]:
-        judgement = entry[2]
-        assert judgement.strength is not None
-        return _ORDER.index(judgement.strength), -(judgement.trial.earned or 0.0)
-
-    probe, submission, judgement = min(group, key=rank)
-    assert judgement.strength is not None
-    trial = judgement.trial
-    earned = "no reward" if trial.earned is None else f"{trial.earned:g}"
-    evidence = f"{submission.label}: earned {earned}, and {judgement.evidence}"
-    evidence = evidence if len(evidence) < _SHOWN else f"{evidence[:_SHOWN]}…"
-    if len(group) > 1 or tries > 1:
-        evidence += f" ({len(group)} of {tries} tries)"
-    return Finding(
-        probe.name, judgement.kind, judgement.strength, judgement.title or probe.title, evidence,
-        probe.use, judgement.fix or probe.fix, trial.earned, trial.deserved,
-        shown(submission, target.start),
-    )  # fmt: skip
-
-
-def _dodges(
-    judgements: Sequence[tuple[Probe, Submission, Judgement]], baseline: Baseline
-) -> list[Finding]:
-    """Submissions that made the verifier fail where honest work is scored."""
-    if isinstance(baseline.base, Unscored):
-        return []
-    dodged = [
-        judgement.trial
-        for probe, _, judgement in judgements
-        if judgement.trial.earned is None and probe.family not in ("answers", "right-work")
-    ]
-    if not dodged:
-        return []
-    first = dodged[0]
-    return [
-        Finding(
-            "dodges/unscored", Kind.WEAK, Strength.LEAD,
-            "a submission can make the verifier fail, and so avoid its 0",
-            f"{len(dodged)} of {len(judgements)} tries, among them {first.probe} ({first.detail})",
-            "A failing episode leaves its group instead of counting as a failure.",
-            "Write a reward of 0 before the graded code runs, and end it in a time of its own.",
-        )
-    ]  # fmt: skip

@@ -35,7 +35,10 @@ class AuditSettings(BaseModel):
         default=8, ge=1, description="Examples of a JSONL that a reward function is tried on."
     )
     max_mutants: int = Field(
-        default=24, ge=0, description="Mutants of the reference that are graded, for each task."
+        default=24,
+        ge=0,
+        description="Mutants of the reference that are graded, for each task; four times as many "
+        "where its checks are data.",
     )
     gold_runs: int = Field(
         default=5,

@@ -35,10 +35,16 @@ class Wrong:
 
 
 class Wrongness:
-    """Compares programs with a target's reference. Thread-safe; close it."""
+    """Compares programs with a target's reference. Thread-safe; close it.
 
-    def __init__(self, target: Target, arena: Arena, settings: SandboxSettings) -> None:
+    Held-out checks that refuse the reference itself (`trusted` is False) are no evidence.
+    """
+
+    def __init__(
+        self, target: Target, arena: Arena, settings: SandboxSettings, *, trusted: bool = True
+    ) -> None:
         self._target = target
+        self._trusted = trusted
         self._arena = arena
         self._sandbox = Sandbox(settings)
         self._lock = threading.Lock()
@@ -52,7 +58,7 @@ class Wrongness:
 
     def _by_heldout(self, files: Mapping[str, bytes]) -> Wrong | None:
         task = self._target.task
-        if task.heldout is None:
+        if task.heldout is None or not self._trusted:
             return None
         outcome = self._arena.grade_heldout(task, files)
         if not isinstance(outcome, Scored) or outcome.solved:

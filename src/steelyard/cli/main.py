@@ -11,6 +11,7 @@ import typer
 
 from steelyard.cli.algorithms import algorithms
 from steelyard.cli.audit import audit
+from steelyard.cli.diagnose import diagnose
 from steelyard.cli.doctor import doctor
 from steelyard.cli.evaluate import evaluate
 from steelyard.cli.export import export
@@ -63,6 +64,7 @@ for _name, _command in (
     ("play", play),
     ("validate", validate),
     ("audit", audit),
+    ("diagnose", diagnose),
     ("doctor", doctor),
     ("init", init),
     ("export", export),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
@@ -16,22 +15,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.cli.drawing import (
-    BAD,
-    DIM,
-    GOOD,
-    MIXED,
-    NEUTRAL,
-    VERDICTS,
-    level,
-    outcomes_text,
-    sparkline,
-    verdict_bar,
-)
+from steelyard.cli import panel_rows
+from steelyard.cli.drawing import DIM, GOOD, MIXED
+from steelyard.cli.panel_rows import Evaluation
 from steelyard.conductor.listener import AnyAlarm, LineListener, Listener, NullListener, StepReport
-from steelyard.episodes import GroupVerdict
-from steelyard.monitor import wilson_interval
-from steelyard.monitor.text import bounds, duration, percent, printable
+from steelyard.monitor.text import duration, printable
 
 _MAX_WIDTH = 120
 _LABEL_WIDTH = 16
@@ -51,18 +39,6 @@ def open_listener(
     if console.is_terminal and not console.is_dumb_terminal:
         return TrainPanel(console, run=run, model=model)
     return LineListener(console.file)
-
-
-class _Evaluation(NamedTuple):
-    name: str
-    split: str
-    solved: int
-    n: int
-    by_kind: Mapping[str, tuple[int, int]]
-
-    @property
-    def rate(self) -> float | None:
-        return self.solved / self.n if self.n else None
 
 
 class TrainPanel:
@@ -86,7 +62,7 @@ class TrainPanel:
         self._total: int | None = None
         self._done = self._done_before = 0.0
         self._steps: list[StepReport] = []
-        self._evaluations: list[_Evaluation] = []
+        self._evaluations: list[Evaluation] = []
         self._alarms: list[str] = []
         self._note = ""
         self._live = Live(self, console=console, refresh_per_second=4)
@@ -111,7 +87,7 @@ class TrainPanel:
         self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
     ) -> None:
         with self._lock:
-            self._evaluations.append(_Evaluation(name, split, solved, n, dict(by_kind)))
+            self._evaluations.append(Evaluation(name, split, solved, n, dict(by_kind)))
 
     def note(self, text: str) -> None:
         with self._lock:
@@ -138,22 +114,22 @@ class TrainPanel:
         rows.add_column(min_width=_LABEL_WIDTH, max_width=_LABEL_WIDTH, style=DIM, no_wrap=True)
         rows.add_column(no_wrap=True, overflow="ellipsis")
         for label, drawn in (
-            ("training reward", self._reward(spark)),
-            ("held-out checks", self._heldout(spark)),
-            ("unseen success", self._unseen(spark)),
-            ("alarms", self._alarmed()),
-            ("so far", self._milestones()),
+            ("training reward", panel_rows.reward(self._steps, spark)),
+            ("held-out checks", panel_rows.heldout(self._steps, spark)),
+            ("unseen success", panel_rows.unseen(self._evaluations, spark)),
+            ("alarms", panel_rows.alarmed(self._alarms)),
+            ("so far", panel_rows.milestones(self._evaluations)),
             ("", Text()),
-            ("groups", self._groups(spark)),
-            ("", self._legend()),
-            ("entropy", self._entropy(spark)),
-            ("an episode", self._cost(spark)),
-            ("unscored", self._unscored()),
-            ("by kind", self._kinds(content)),
+            ("groups", panel_rows.groups(self._steps, spark)),
+            ("", panel_rows.legend(self._steps)),
+            ("entropy", panel_rows.entropy(self._steps, spark)),
+            ("an episode", panel_rows.cost(self._steps, spark)),
+            ("unscored", panel_rows.unscored(self._steps)),
+            ("by kind", panel_rows.kinds(self._evaluations, content)),
             ("", Text()),
-            ("tokens a second", self._speed()),
-            ("waiting", self._waiting()),
-            ("last step", self._seconds()),
+            ("tokens a second", panel_rows.speed(self._steps)),
+            ("waiting", panel_rows.waiting(self._steps)),
+            ("last step", panel_rows.seconds(self._steps)),
             ("note", Text(self._note or "–", overflow="ellipsis")),
             ("run directory", Text("–" if self._run is None else str(self._run), style="bold")),
         ):
@@ -198,192 +174,3 @@ class TrainPanel:
             Text(ahead, style=DIM),
         )
         return line
-
-    def _reward(self, spark: int) -> Text:
-        if not self._steps:
-            return Text("no step yet", style=DIM)
-        last = self._steps[-1]
-        drawn = _styled(sparkline([s.reward_mean for s in self._steps], spark), MIXED)
-        value = "–" if last.reward_mean is None else f"{last.reward_mean:.2f}"
-        drawn.append(f"  {value:>5}", style="bold")
-        binary = last.reward_mean is not None and (
-            abs(last.reward_mean * last.scored - last.solved) < 1e-6
-        )
-        if binary and last.scored:  # Wilson speaks of successes, not of partial credit
-            drawn.append(f"  {_interval(last.solved, last.scored)}", style=DIM)
-        return drawn
-
-    def _heldout(self, spark: int) -> Text:
-        """What held-out checks say of the same training episodes, and how far that is below."""
-        values = [s.heldout_mean for s in self._steps]
-        if not any(v is not None for v in values):
-            return Text("no held-out checks yet", style=DIM)
-        last = self._steps[-1]
-        drawn = _styled(sparkline(values, spark), GOOD)
-        value = "–" if last.heldout_mean is None else f"{last.heldout_mean:.2f}"
-        drawn.append(f"  {value:>5}", style="bold")
-        if last.gap is not None:
-            drawn.append(f"  gap {last.gap:.2f}  n={last.heldout_scored}", style=DIM)
-        return drawn
-
-    def _dev(self) -> list[_Evaluation]:
-        return [e for e in self._evaluations if e.split == "dev"]
-
-    def _unseen(self, spark: int) -> Text:
-        if not self._dev():
-            return Text("no evaluation on dev tasks yet", style=DIM)
-        last = self._dev()[-1]
-        drawn = _styled(sparkline([e.rate for e in self._dev()], spark), GOOD)
-        drawn.append(f"  {percent(last.rate):>5}", style="bold")
-        if last.n:
-            drawn.append(f"  {_interval(last.solved, last.n)}", style=DIM)
-        return drawn
-
-    def _alarmed(self) -> Text:
-        if not self._alarms:
-            return Text("none", style=DIM)
-        drawn = Text(f"{len(self._alarms)}  ", style=f"bold {BAD}", overflow="ellipsis")
-        drawn.append(self._alarms[-1])
-        return drawn
-
-    def _milestones(self) -> Text:
-        """The evaluations that are not of dev: before, after the warm start, at the end."""
-        milestones = [e for e in self._evaluations if e.split != "dev"] or self._dev()[:1]
-        if not milestones:
-            return Text("–")
-        drawn = Text()
-        for i, e in enumerate(milestones):
-            drawn.append("  →  " if i else "", style=DIM)
-            drawn.append(f"{e.name.replace('_', ' ')} ")
-            drawn.append(percent(e.rate), style="bold")
-        drawn.append(f"  on {milestones[-1].split} tasks", style=DIM)
-        return drawn
-
-    def _groups(self, spark: int) -> Text:
-        """The last step's groups, and how many of them carry a gradient."""
-        if not self._steps:
-            return Text("–")
-        last = self._steps[-1].groups
-        drawn = verdict_bar(last, spark)
-        mixed = last.get(GroupVerdict.MIXED, 0)
-        with_signal = sum(s.groups.get(GroupVerdict.MIXED, 0) for s in self._steps)
-        total = sum(sum(s.groups.values()) for s in self._steps)
-        drawn.append(f"  {mixed}/{sum(last.values())}", style="bold" if mixed else f"bold {BAD}")
-        drawn.append(" with signal" if mixed else " mixed: no gradient", style="" if mixed else BAD)
-        drawn.append(f", {with_signal}/{total} so far", style=DIM)
-        return drawn
-
-    def _legend(self) -> Text:
-        if not self._steps:
-            return Text()
-        drawn = Text()
-        for verdict, (name, texture, colour) in VERDICTS.items():
-            drawn.append(f"{texture} ", style=colour)
-            drawn.append(f"{self._steps[-1].groups.get(verdict, 0)} {name}  ")
-        return drawn
-
-    def _unscored(self) -> Text:
-        """Episodes of the last step that carry no reward, and why."""
-        if not self._steps:
-            return Text("–")
-        last = self._steps[-1].unscored
-        drawn = outcomes_text(last)
-        drawn.append(f" of {self._steps[-1].scored + sum(last.values())} episodes", style=DIM)
-        so_far = sum(sum(s.unscored.values()) for s in self._steps)
-        drawn.append(f", {so_far} so far", style=DIM)
-        return drawn
-
-    def _entropy(self, spark: int) -> Text:
-        values = [s.entropy for s in self._steps]
-        known = [v for v in values if v is not None]
-        if not known:
-            return Text("–")
-        drawn = _styled(sparkline(values, spark, top=max(known)), NEUTRAL)
-        drawn.append(f"  {known[-1]:5.2f}", style="bold")
-        drawn.append("  nats a token", style=DIM)
-        return drawn
-
-    def _cost(self, spark: int) -> Text:
-        """Tokens of an episode, its calls, and how many were cut by a limit."""
-        tokens = [s.tokens_sampled / s.episodes if s.episodes else None for s in self._steps]
-        known = [v for v in tokens if v is not None]
-        if not known:
-            return Text("–")
-        last = self._steps[-1]
-        drawn = _styled(sparkline(tokens, spark, top=max(known)), NEUTRAL)
-        drawn.append(f"  {known[-1]:5.0f}", style="bold")
-        drawn.append(" tokens", style=DIM)
-        if last.episodes:
-            drawn.append(f", {last.calls / last.episodes:.1f} calls", style=DIM)
-        drawn.append(f", {last.cut} cut", style=BAD if last.cut else DIM)
-        return drawn
-
-    def _waiting(self) -> Text:
-        """Which share of the last step each half waited for the other, or for tools and graders."""
-        shares = self._steps[-1].waiting if self._steps else None
-        if shares is None:
-            return Text("–")
-        drawn = Text()
-        for name, share in zip(("engine", "learner"), shares, strict=True):
-            drawn.append(f"{name} ", style=DIM)
-            drawn.append(f"{share:.0%}   ", style="bold")
-        drawn.append("of the last step", style=DIM)
-        return drawn
-
-    def _speed(self) -> Text:
-        if not self._steps:
-            return Text("–")
-        last = self._steps[-1]
-        drawn = Text()
-        for name, value in (
-            ("sampling", last.sampling_tokens_per_second),
-            ("training", last.training_tokens_per_second),
-        ):
-            drawn.append("   " if drawn else "")
-            drawn.append(f"{name} ", style=DIM)
-            drawn.append("–" if value is None else f"{value:,.0f}", style="bold")
-        return drawn
-
-    def _seconds(self) -> Text:
-        if not self._steps:
-            return Text("–")
-        last = self._steps[-1]
-        drawn = Text()
-        for part, value in last.seconds.items():
-            drawn.append("   " if drawn else "")
-            drawn.append(f"{part} ", style=DIM)
-            drawn.append(f"{value:.1f} s")
-        if last.staleness:
-            drawn.append("   staleness ", style=DIM)
-            drawn.append(f"{last.staleness:.1f}")
-        return drawn
-
-    def _kinds(self, width: int) -> Text:
-        """Each kind of the latest evaluation with a bar of its success; 0 is written out."""
-        if not self._evaluations:
-            return Text("–")
-        drawn, column = Text(), 0
-        for kind, (solved, n) in self._evaluations[-1].by_kind.items():
-            name = kind or "all"
-            if column + len(name) + 2 > width:
-                drawn.append("\n")
-                column = 0
-            column += len(name) + 4
-            drawn.append(f"{name} ", style=DIM)
-            if n == 0:
-                drawn.append("?")
-            elif solved == 0:
-                drawn.append("0", style=f"bold {BAD}")
-            else:
-                drawn.append(level(solved / n), style=GOOD)
-            drawn.append("  ")
-        return drawn
-
-
-def _styled(text: str, style: str) -> Text:
-    """`text` in a style that what is appended later does not inherit."""
-    return Text().append(text, style=style)
-
-
-def _interval(solved: int, n: int) -> str:
-    return f"{bounds(*wilson_interval(solved, n))}  n={n}"

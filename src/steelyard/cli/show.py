@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +13,18 @@ from rich.panel import Panel as Box
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.cli.diagnosis_text import draw_diagnosis, draw_findings
 from steelyard.cli.drawing import BAD, DIM, GOOD, VERDICTS, Json, episode_text, titled_table
 from steelyard.cli.finding import find_run
 from steelyard.cli.tables import before_after_table, cost_table, kind_notes, outcomes_table
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.text import percent, printable, rate_text
 from steelyard.store import RunReader
+
+_SCANNED = ("findings", "diagnosis")
+"""Views of what the scanners found: what was recorded since is scanned first."""
 
 
 def show(
@@ -34,6 +40,9 @@ def show(
 ) -> None:
     """Show what a run recorded, while it runs or afterwards."""
     with RunReader(find_run(run)) as reader:
+        if name in _SCANNED:
+            with suppress(OSError):  # a directory that is only read shows what was found before
+                scan_run(reader)
         shown = view(reader, name, ids or ())
     if as_json:
         typer.echo(json.dumps(shown, indent=2, allow_nan=False))
@@ -48,6 +57,10 @@ def _draw(name: str, shown: Json, console: Console) -> None:
         for episode in shown["episodes"]:
             title = f"{episode['id']} · {episode['task']} · {episode['split']}"
             console.print(Box(episode_text(episode, max_lines_per_part=200), title=Text(title)))
+    elif name == "diagnosis":
+        draw_diagnosis(shown, console)
+    elif name == "findings":
+        draw_findings(shown, console)
     elif name == "changes":
         console.print(_changes_text(shown))
     elif name == "config":
@@ -55,6 +68,8 @@ def _draw(name: str, shown: Json, console: Console) -> None:
     else:
         rows = {
             "outcomes": _outcome_row,
+            "signals": _signal_row,
+            "alarms": _alarm_row,
             "tasks": _task_row,
             "groups": _group_row,
             "episodes": _episode_row,
@@ -106,6 +121,28 @@ def _outcome_row(row: Json) -> Json:
         "held-out": row["heldout"],
         "example": row["example"],
         "detail": row["detail"],
+    }
+
+
+def _signal_row(row: Json) -> Json:
+    """A step with its cost beside it, or an evaluation."""
+    if "cost" in row:
+        return {key: row[key] for key in ("step", "training", "heldout", "gap", "unseen")} | {
+            "unscored": row["unscored"],
+            **row["cost"],
+        }
+    shown = {key: row[key] for key in ("name", "split", "step")}
+    shown["pass@1"] = rate_text(row)
+    if row["n"]:
+        shown[f"pass@{row['k']}"] = percent(row["pass_at_k"])
+        shown[f"pass^{row['k']}"] = percent(row["pass_hat_k"])
+    return shown
+
+
+def _alarm_row(alarm: Json) -> Json:
+    """The evidence and the episodes are in the JSON."""
+    return {
+        key: alarm[key] for key in ("step", "name", "subject", "action", "text") if key in alarm
     }
 
 

@@ -15,6 +15,9 @@ from steelyard.monitor.text import duration
 if TYPE_CHECKING:
     from steelyard.conductor import Estimate
 
+PAUSED = 3
+"""The exit status of a run that an alarm stopped."""
+
 
 def train(
     run_file: Annotated[Path, typer.Argument(help="The run file (TOML).")],
@@ -35,7 +38,7 @@ def train(
     from steelyard.cli.panel import open_listener
     from steelyard.cli.report import write_report_if_possible
     from steelyard.cli.tables import print_report
-    from steelyard.conductor import estimate, read_run_file
+    from steelyard.conductor import Paused, estimate, read_run_file
     from steelyard.conductor import train as run
 
     settings = read_run_file(run_file, change or [])
@@ -45,13 +48,16 @@ def train(
     listener = open_listener(settings.path, settings.model.path)
     try:
         run(settings, listener, resume=resume, accept_audit=accept_audit)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Paused) as stop:
         listener.close()
         again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])
         print(
-            f"stopped; continue with: steelyard train {run_file} {again} --resume\n"
+            f"{stop if isinstance(stop, Paused) else 'stopped'}; continue with: "
+            f"steelyard train {run_file} {again} --resume\n"
             f"what was recorded is in {settings.path}"
         )
+        if isinstance(stop, Paused):
+            raise typer.Exit(PAUSED) from None
         raise
     finally:
         listener.close()

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steelyard.conductor.estimating import Estimate, estimate
+    from steelyard.conductor.experiments import diagnose_task
     from steelyard.conductor.export import export_checkpoint
     from steelyard.conductor.playing import play_episode
     from steelyard.conductor.settings import RunSettings, read_run_file
     from steelyard.conductor.standalone import EvaluationPlan, evaluate_model
     from steelyard.conductor.training import train
     from steelyard.conductor.validation import validate_tasks
+    from steelyard.conductor.watching import Paused
 
 _HOMES = {
     "Estimate": "estimating",
     "EvaluationPlan": "standalone",
+    "Paused": "watching",
     "RunSettings": "settings",
+    "diagnose_task": "experiments",
     "estimate": "estimating",
     "evaluate_model": "standalone",
     "export_checkpoint": "export",
@@ -33,7 +37,9 @@ _HOMES = {
 __all__ = [
     "Estimate",
     "EvaluationPlan",
+    "Paused",
     "RunSettings",
+    "diagnose_task",
     "estimate",
     "evaluate_model",
     "export_checkpoint",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.conductor.admission import capacity
@@ -22,8 +22,13 @@ class Collected:
     used: list[Group]
 
 
+def next_draw(groups: Iterable[str]) -> int:
+    """The number of the draw after those that gave the groups with these ids."""
+    return max((int(group.removeprefix("g")) + 1 for group in groups), default=0)
+
+
 class GroupSource:
-    """Draws tasks and runs their groups; `draws` counts the groups drawn since RL began.
+    """Draws tasks and runs their groups; `draws` counts the draws since RL began.
 
     With `dynamic` only mixed groups are used. The n-th group has the same task and seeds in every
     run of the same seed, so the count is all that a resumed run needs to know.
@@ -45,6 +50,7 @@ class GroupSource:
         self._seed = seed
         self._order = TaskOrder([task.kind for task in tasks], seed)
         self._dynamic = dynamic
+        self._left_out: frozenset[str] = frozenset()
         self.draws = draws
 
     async def collect(self, step: int, on_progress: Callable[[float], None]) -> Collected:
@@ -99,6 +105,11 @@ class GroupSource:
         groups = [finished[i] for i in sorted(finished)]
         return Collected(groups, [group for group in groups if self._usable(group)])
 
+    def leave_out(self, tasks: Collection[str]) -> bool:
+        """Draws these tasks no more: their turns are passed over. False if no task is left."""
+        self._left_out |= set(tasks)
+        return any(task.name not in self._left_out for task in self._tasks)
+
     def seeds(self, group: Group) -> list[int]:
         """The seed of each episode of a group of this source."""
         task = next(task for task in self._tasks if task.name == group.task)
@@ -106,7 +117,8 @@ class GroupSource:
         return [request.seed for request in group_requests(task, group.id, size, self._seed)]
 
     def _start(self) -> asyncio.Task[Group]:
-        task = self._tasks[self._order.draw(self.draws)]
+        while (task := self._tasks[self._order.draw(self.draws)]).name in self._left_out:
+            self.draws += 1
         requests = group_requests(
             task, f"g{self.draws}", self._settings.episodes_per_group, self._seed
         )

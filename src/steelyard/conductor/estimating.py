@@ -78,7 +78,7 @@ def estimate(settings: RunSettings) -> Estimate:
         else n_batches(len(tasks.demonstrations), settings.warm_start),
         evaluation_episodes=evaluations,
         memory_gb=_memory_gb(settings, model.config, parameters, prompt + sampled),
-        disk_gb=(settings.checkpoint.keep + 1) * _checkpoint_bytes(settings, parameters) / 1e9,
+        disk_gb=(settings.checkpoint.keep + 2) * _checkpoint_bytes(settings, parameters) / 1e9,
         seconds=seconds,
     )
 

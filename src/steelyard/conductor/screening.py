@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import steelyard.auditing
@@ -23,11 +23,17 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What the quick audit says of one task: its verdict, and its proved findings as sentences."""
+    """What the quick audit says of one task: its verdict, and its proved findings as sentences and
+    by kind."""
 
     task: str
     verdict: str
     problems: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.verdict}: {self.task}: {'; '.join(self.problems)}"
 
 
 def screen(
@@ -101,21 +107,21 @@ def _place(key: str) -> Path:
 def _cached(key: str) -> Screened | None:
     try:
         data = json.loads(_place(key).read_text())
-        return Screened(data["task"], data["verdict"], tuple(data["problems"]))
+        kinds, problems = tuple(data["kinds"]), tuple(data["problems"])
+        return Screened(data["task"], data["verdict"], problems, kinds)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _remember(key: str, result: TaskAudit) -> Screened:
     problems = tuple(f"{f.title} ({f.evidence})" for f in result.findings if f.proved)
-    screened = Screened(result.task, result.verdict.value, problems)
+    kinds = tuple(sorted({f.kind.value for f in result.findings if f.proved}))
+    screened = Screened(result.task, result.verdict.value, problems, kinds)
     place = _place(key)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         scratch = place.with_suffix(f".{os.getpid()}")
-        scratch.write_text(
-            json.dumps({"task": result.task, "verdict": screened.verdict, "problems": problems})
-        )
+        scratch.write_text(json.dumps(asdict(screened)))
         scratch.replace(place)
     except OSError:
         pass  # the cache only saves time

@@ -18,6 +18,7 @@ from steelyard.engines import EngineSettings
 from steelyard.grading import ShapingSettings
 from steelyard.learner import LearnerSettings
 from steelyard.models import EMBEDDED
+from steelyard.monitor.alarms import AlarmSettings
 from steelyard.objective import GAE, Algorithm, GroupComparison, shaping_warning
 from steelyard.sandbox import SandboxSettings
 
@@ -139,7 +140,9 @@ class CheckpointSection(_Section):
     """`[checkpoint]`: what survives a crash."""
 
     every_steps: PositiveInt = Field(5, description="a checkpoint every so many RL steps")
-    keep: PositiveInt = Field(2, description="how many of the latest to keep")
+    keep: PositiveInt = Field(
+        2, description="how many of the latest to keep; the best by held-out checks stays too"
+    )
 
 
 class AgreementSection(_Section):
@@ -173,6 +176,7 @@ class RunSettings(BaseSettings):
     evaluation: EvaluationSection = EvaluationSection()
     checkpoint: CheckpointSection = CheckpointSection()
     agreement: AgreementSection = AgreementSection()
+    alarms: AlarmSettings = AlarmSettings()
     sinks: SinksSection = SinksSection()
 
     @classmethod

@@ -54,17 +54,11 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
     store = RunStore.start(out, asdict(plan), model=model.name) if out is not None else None
     began = time.monotonic()
     try:
+        agent, engine = settings_of_plan(plan)
         workshop = Workshop(
             model,
-            agent=AgentSettings(
-                max_turn_tokens=plan.max_turn_tokens,
-                max_turns=plan.max_turns,
-                max_episode_tokens=1024 + plan.max_turns * plan.max_turn_tokens,
-            ),
-            engine=EngineSettings(
-                temperature=plan.temperature,
-                max_context_tokens=1024 + plan.max_turns * plan.max_turn_tokens,
-            ),
+            agent=agent,
+            engine=engine,
             sandbox=SandboxSettings(),
             tasks=tasks,
         )
@@ -84,6 +78,15 @@ def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -
             store.finish("interrupted" if stopped else "failed", str(error))
         raise
     return _result(plan, episodes, seconds)
+
+
+def settings_of_plan(plan: EvaluationPlan) -> tuple[AgentSettings, EngineSettings]:
+    """How a plan's episodes are played."""
+    tokens = 1024 + plan.max_turns * plan.max_turn_tokens
+    agent = AgentSettings(
+        max_turn_tokens=plan.max_turn_tokens, max_turns=plan.max_turns, max_episode_tokens=tokens
+    )
+    return agent, EngineSettings(temperature=plan.temperature, max_context_tokens=tokens)
 
 
 def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from steelyard.conductor.batches import GradientWatch, record_bad_batch, spared_checkpoints
 from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
 from steelyard.conductor.clock import StepClock
-from steelyard.conductor.collect import Collected, GroupSource
+from steelyard.conductor.collect import Collected, GroupSource, next_draw
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.figures import group_figures
 from steelyard.conductor.listener import Listener
@@ -39,7 +39,7 @@ from steelyard.conductor.reporting import (
     step_report,
     update_metrics,
 )
-from steelyard.conductor.screening import refuse_broken, screen
+from steelyard.conductor.screening import Screened, refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.sinks import SinkListener, require_sinks
 from steelyard.conductor.untouched import suites, untouched
@@ -53,11 +53,14 @@ from steelyard.conductor.warm_start import (
     warm_start,
     weak_kinds,
 )
+from steelyard.conductor.watching import ROLLBACK, Paused, Watch, rolled_back_to, strongest
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import Episode, Scored, Trajectory
 from steelyard.grading import GradingSettings
 from steelyard.learner import Batch, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
+from steelyard.monitor.alarms import Alarm
+from steelyard.monitor.keeping import best_policy, last_good_policy
 from steelyard.objective import as_table as describe
 from steelyard.sandbox import check_available
 from steelyard.store import (
@@ -85,6 +88,7 @@ def train(
     Raises:
         ValueError: the run file, a task or the model is at fault; one sentence.
         OSError: the disk is; what was recorded before is intact.
+        Paused: an alarm stopped the run as [alarms] asks; it can be resumed.
         KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
     """
     check_available()
@@ -100,11 +104,16 @@ def train(
             listener.note("the run is already finished")
             store.finish("finished")
             return
-        for text in findings:
-            store.add_event("audit", text)
+        for f in findings:
+            store.add_event(
+                "audit", f.sentence, task=f.task, verdict=f.verdict, kinds=list(f.kinds)
+            )
         sinks = SinkListener(listener, settings.sinks, settings.path, as_table(settings))
         asyncio.run(_interruptible(_Run(settings, sinks, store, model, tasks).run()))
         store.finish("finished")
+    except Paused as pause:
+        store.finish("interrupted", str(pause))
+        raise
     except (KeyboardInterrupt, asyncio.CancelledError):
         store.finish("interrupted", "stopped by the user")
         raise KeyboardInterrupt from None
@@ -117,16 +126,21 @@ def train(
             sinks.stop()
 
 
-def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[str]:
-    """What the quick audit proved, one sentence a task. Raises ValueError for a broken verifier."""
+def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screened]:
+    """The tasks of which the quick audit proved something.
+
+    Raises ValueError for a broken verifier, unless `accept`.
+    """
     every = [*tasks.train, *tasks.dev, *tasks.test, *tasks.demonstrations]
     listener.phase("auditing the verifiers", len(every))
     screened = screen(every, GradingSettings(), lambda: listener.advance(1))
     if not accept:
         refuse_broken(screened)
-    findings = [f"{s.verdict}: {s.task}: {'; '.join(s.problems)}" for s in screened if s.problems]
+    findings = [s for s in screened if s.problems]
     if findings:
-        listener.note(f"the audit of the tasks proved something of {len(findings)}: {findings[0]}")
+        listener.note(
+            f"the audit of the tasks proved something of {len(findings)}: {findings[0].sentence}"
+        )
     return findings
 
 
@@ -237,6 +251,10 @@ class _Run:
                 if other is not None:
                     self._store.add_event(role, str(other.path))
             await self._record_untouched()
+            good = rolled_back_to(self._settings.path)
+            if good is not None:
+                await self._end_at(good)
+                return
             step = last_checkpoint(self._store.directory)
             if step is None:
                 self._store.truncate_after(BASE_STEP)
@@ -343,7 +361,7 @@ class _Run:
             await self._on_learner_thread(self._learner.align_critic)
         rl = self._settings.rl
         with RunReader(self._settings.path) as reader:
-            draws = len(reader.groups())
+            draws = next_draw(group.id for group in reader.groups())
             self._gradients = GradientWatch(norm for _, norm in reader.metric("grad_norm"))
         source = GroupSource(
             self._workshop.rollouts,
@@ -353,13 +371,68 @@ class _Run:
             dynamic=self._settings.samples_dynamically,
             draws=draws,
         )
+        watch = Watch(
+            self._settings.path, self._settings.alarms, rl.steps, self._store, self._listener
+        )
+        if not source.leave_out(watch.quarantined):
+            await self._pause(done, None)
         self._listener.phase("reinforcement learning", rl.steps, done)
         for step in range(done + 1, rl.steps + 1):
             await self._step(step, source)
-            await self._after_step(step)
-        await self._evaluate("final", rl.steps, "test", self._tasks.test)
+            alarms = await self._after_step(step, watch)
+            left = source.leave_out(watch.quarantined)
+            decisive = strongest(alarms)
+            if decisive is not None and decisive.action == "rollback":
+                await self._roll_back(decisive)
+                return
+            if decisive is not None or not left:
+                await self._pause(step, decisive)
+        await self._evaluate_finally(rl.steps)
+
+    async def _evaluate_finally(self, step: int) -> None:
+        await self._evaluate("final", step, "test", self._tasks.test)
         if not self._tasks.test:
-            await self._evaluate("final", rl.steps, "dev", self._tasks.dev)
+            await self._evaluate("final", step, "dev", self._tasks.dev)
+
+    async def _pause(self, step: int, alarm: Alarm | None) -> None:
+        """Ends the run so that it goes on from here when it is resumed."""
+        if last_checkpoint(self._store.directory) != step:
+            await self._checkpoint(step)
+        if alarm is None:
+            raise Paused(
+                f"after step {step} every training task is quarantined; see the view alarms, mend "
+                "the verifiers and start another run"
+            )
+        raise Paused(f"paused after step {step} by the alarm {alarm.name}: {alarm.text}")
+
+    async def _roll_back(self, alarm: Alarm) -> None:
+        """Ends the run with the last checkpoint from before the held-out success was lost.
+
+        What happened since stays in the record, as the history that led there.
+        """
+        saved = self._store.directory.checkpoint_steps()
+        with RunReader(self._settings.path) as reader:
+            good = last_good_policy(reader, saved)
+        if good is None:
+            good = saved[0]  # nothing is known of the others
+        text = (
+            f"rolled back from step {alarm.step} to the checkpoint of step {good} by the alarm "
+            f"{alarm.name}: {alarm.text}"
+        )
+        self._listener.note(text)
+        # Of no step, or a truncation would forget it; and first, so that a killed process goes on.
+        self._store.add_event(ROLLBACK, text, from_step=alarm.step, to_step=good, alarm=alarm.name)
+        await self._end_at(good)
+
+    async def _end_at(self, step: int) -> None:
+        """Makes checkpoint `step` the last and evaluates it finally."""
+        directory = self._store.directory
+        await self._on_learner_thread(
+            lambda: self._learner.load_checkpoint(directory.checkpoint(step))
+        )
+        remove_after(directory, step)
+        await self._publish()
+        await self._evaluate_finally(step)
 
     async def _hold_reference(self, done: int) -> None:
         """The anchor of the KL penalty: the named model, or the policy as RL begins, which a
@@ -427,15 +500,18 @@ class _Run:
         agreement = None if self._agreement_is_checked else self._settings.agreement
         return update(collected.used, self._learner, self._algorithm, plan, agreement)
 
-    async def _after_step(self, step: int) -> None:
+    async def _after_step(self, step: int, watch: Watch) -> list[Alarm]:
+        """Evaluates, looks at the alarms and saves, as far as it is time; the alarms raised."""
         rl, every = self._settings.rl, self._settings.evaluation.every_steps
         last = step == rl.steps
         if every and self._tasks.dev and (step % every == 0 or last):
             await self._evaluate(f"step-{step}", step, "dev", self._tasks.dev)
             self._listener.phase("reinforcement learning", rl.steps, step)
+        alarms = watch.after_step(step)
         # After the evaluation, so that a checkpoint means that all of its step is recorded.
         if last or step % self._settings.checkpoint.every_steps == 0:
             await self._checkpoint(step)
+        return alarms
 
     async def _evaluate(
         self,
@@ -483,7 +559,9 @@ class _Run:
             lambda: self._learner.save_checkpoint(directory.checkpoint(step))
         )
         with RunReader(self._settings.path) as reader:
-            prune(directory, self._settings.checkpoint.keep, spared_checkpoints(reader))
+            best = best_policy(reader, directory.checkpoint_steps())
+            spared = spared_checkpoints(reader) | (set() if best is None else {best})
+        prune(directory, self._settings.checkpoint.keep, spared)
 
     async def _restore(self, step: int) -> None:
         """Goes back to checkpoint `step`: weights, optimiser, and the record up to there."""
@@ -537,8 +615,10 @@ async def _interruptible(job: Coroutine[None, None, None]) -> None:
 
 
 def _is_finished(settings: RunSettings) -> bool:
+    last = rolled_back_to(settings.path)
+    last = settings.rl.steps if last is None else last
     with RunReader(settings.path) as reader:
-        return any(e.name == "final" and e.step == settings.rl.steps for e in reader.evaluations())
+        return any(e.name == "final" and e.step == last for e in reader.evaluations())
 
 
 def _try_to_record(store: RunStore, error: BaseException) -> None:

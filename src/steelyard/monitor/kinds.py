@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from steelyard.episodes import StopReason
-from steelyard.monitor.scores import Json, headline
-from steelyard.store import GroupRecord, RunReader
+from collections import Counter
+from collections.abc import Sequence
 
-_NEVER_SUBMITTED = (StopReason.TURN_LIMIT, StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT)
+from steelyard.monitor.causes import HARDLY_EXPLORES
+from steelyard.monitor.scores import Json, headline
+from steelyard.monitor.symptoms import Symptom, of_record
+from steelyard.store import EpisodeRecord, GroupRecord, RunReader
 
 
 def kinds_at_zero(reader: RunReader, evaluation: str = "final") -> dict[str, Json]:
@@ -18,25 +20,29 @@ def kinds_at_zero(reader: RunReader, evaluation: str = "final") -> dict[str, Jso
     if record is None:
         return {}
     tallies = reader.tallies(record.name, record.split, "kind")
-    reasons = reader.stop_reasons(record.name, record.split)
+    at_zero = [kind for kind, tally in tallies.items() if tally.n > 0 and tally.solved == 0]
+    if not at_zero:
+        return {}
+    episodes = [
+        e for e in reader.episode_records(evaluation=record.name) if e.split == record.split
+    ]
     return {
-        kind: _diagnose(reasons[kind], tally.unscored, reader.groups(kind=kind))
-        for kind, tally in tallies.items()
-        if tally.n > 0 and tally.solved == 0
+        kind: _diagnose([e for e in episodes if e.kind == kind], reader.groups(kind=kind))
+        for kind in at_zero
     }
 
 
-def _diagnose(reasons: dict[str, int], unscored: int, groups: list[GroupRecord]) -> Json:
-    total = sum(reasons.values())
-    never_submitted = sum(reasons.get(reason, 0) for reason in _NEVER_SUBMITTED)
-    truncated = reasons.get(StopReason.TRUNCATED, 0)
+def _diagnose(episodes: Sequence[EpisodeRecord], groups: list[GroupRecord]) -> Json:
+    seen = Counter(of_record(e).symptom for e in episodes)
+    total = len(episodes)
     distinct = [g.distinct_files for g in groups]
     found: Json = {
         "episodes": total,
-        "never_submitted": never_submitted / total,
-        "truncated": truncated / total,
-        "unscored": unscored / total,
-        "submitted_wrong": max(0, total - never_submitted - truncated - unscored) / total,
+        "never_submitted": seen[Symptom.NOT_HANDED_IN] / total,
+        "truncated": seen[Symptom.TRUNCATED] / total,
+        "unscored": seen[Symptom.UNSCORED] / total,
+        "submitted_wrong": (seen[Symptom.WRONG] + seen[Symptom.SOLVED]) / total,
+        "verifier_alone_refuses": seen[Symptom.REJECTED] / total,
         "training_groups": len(groups),
         "training_groups_all_fail": sum(g.verdict == "all_fail" for g in groups),
         "training_groups_mixed": sum(g.verdict == "mixed" for g in groups),
@@ -51,6 +57,7 @@ def _sentence(found: Json) -> str:
         "never submitted": found["never_submitted"],
         "cut before a stop token": found["truncated"],
         "submitted a wrong program": found["submitted_wrong"],
+        "refused by the verifier alone": found["verifier_alone_refuses"],
         "could not be graded": found["unscored"],
     }
     symptom = max(symptoms, key=lambda s: symptoms[s])
@@ -74,7 +81,7 @@ def _training(found: Json) -> str:
         return f"{failed} of {groups} training groups all-fail, none mixed ({variety})"
     why = (
         "the policy hardly explores"
-        if distinct <= 0.25 * size
+        if distinct <= HARDLY_EXPLORES * size
         else "it explores, and finds nothing"
     )
     return f"all {groups} training groups all-fail, so no gradient: {variety}, {why}"

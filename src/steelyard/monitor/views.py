@@ -14,8 +14,11 @@ import numpy as np
 
 from steelyard.episodes import Check, Outcome, Scored, Trajectory
 from steelyard.monitor.changes import changes
+from steelyard.monitor.diagnosis import diagnose
 from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
+from steelyard.monitor.scanners import read_findings
 from steelyard.monitor.scores import Json
+from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
 from steelyard.monitor.tokens import tokens
 from steelyard.store import RunReader, StepRecord
@@ -36,6 +39,21 @@ def _summary(reader: RunReader, ids: Sequence[str]) -> Json:
     if ids:
         raise ValueError(f"the view summary takes no ids, got {', '.join(ids)}")
     return summary(reader)
+
+
+def _signals(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Training reward, independent success, and cost, side by side. ids: none."""
+    if ids:
+        raise ValueError(f"the view signals takes no ids, got {', '.join(ids)}")
+    return signals(reader)
+
+
+def _alarms(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What alarms were raised, with their evidence and episodes. ids: names of alarms."""
+    alarms = [{"step": e.step, "text": e.text, **e.data} for e in reader.events("alarm")]
+    _require_known("alarm", ids, {a["name"] for a in alarms})
+    rollbacks = [{"text": e.text, **e.data} for e in reader.events("rollback")]
+    return {"alarms": [a for a in alarms if not ids or a["name"] in ids], "rollbacks": rollbacks}
 
 
 def _episode(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -134,8 +152,31 @@ def _events(reader: RunReader, ids: Sequence[str]) -> Json:
     return {"events": [asdict(e) for e in events if not ids or e.kind in ids]}
 
 
+def _diagnosis(reader: RunReader, ids: Sequence[str]) -> Json:
+    """Why no gradient, of the whole run. ids: group ids or task names, each diagnosed alone."""
+    return {"diagnoses": [diagnose(reader, name) for name in ids]} if ids else diagnose(reader)
+
+
+def _findings(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What the scanners found, and how far they have come. ids: episode, group or task names,
+    scanners or severities."""
+    findings, progress = read_findings(reader)
+    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in findings])}
+    rows = [
+        {**f, **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "step", "raw")}}
+        for f in findings
+        if f["episode"] in of
+    ]
+    if ids:
+        rows = [row for row in rows if set(ids) & {v for v in row.values() if isinstance(v, str)}]
+    total = len(reader.episode_keys())
+    return {"scanned": progress.scanned, "episodes": total, "findings": rows}
+
+
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
+    "signals": _signals,
+    "alarms": _alarms,
     "outcomes": outcomes,
     "tasks": tasks,
     "history": history,
@@ -147,6 +188,8 @@ VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "metrics": _metrics,
     "config": _config,
     "events": _events,
+    "diagnosis": _diagnosis,
+    "findings": _findings,
 }
 
 

@@ -41,6 +41,21 @@ class RunDirectory:
         return self.path / "reference"
 
     @property
+    def findings(self) -> Path:
+        """What scanners found, one JSON object a line: apart from the data."""
+        return self.path / "findings.jsonl"
+
+    @property
+    def scan_progress(self) -> Path:
+        """Up to which episode the scanners have come."""
+        return self.path / "findings.progress.json"
+
+    @property
+    def experiments(self) -> Path:
+        """What `steelyard diagnose` found out about tasks, one JSON object a line."""
+        return self.path / "experiments.jsonl"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

@@ -171,6 +171,38 @@ class RunReader:
             counts.setdefault(kind, {})[reason] = n
         return counts
 
+    def episode_keys(self, after: int = 0) -> list[tuple[int, str]]:
+        """(key, id) of the episodes recorded after the one with that key, in their order.
+
+        Keys ascend. A resumed run may give those of forgotten episodes to others.
+        """
+        return self._rows("SELECT key, id FROM episodes WHERE key > ? ORDER BY key", (after,))
+
+    def call_counts(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Episode id → (tool calls, those of them that could not be read as a call).
+
+        An episode without any call has no entry.
+        """
+        rows = self._rows(
+            "SELECT e.id, count(*), sum(json_extract(c.value, '$[0]') = '')"
+            " FROM episodes e JOIN turns t ON t.episode_key = e.key, json_each(t.calls) c"
+            " WHERE e.id IN (SELECT value FROM json_each(?)) GROUP BY e.key",
+            (json.dumps(list(ids)),),
+        )
+        return {name: (calls, unread) for name, calls, unread in rows}
+
+    def check_tallies(self, task: str) -> dict[str, dict[str, tuple[int, int]]]:
+        """Suite → check → (passed, tried) over all recorded episodes of a task."""
+        tallies: dict[str, dict[str, tuple[int, int]]] = {}
+        for suite, name, passed, tried in self._rows(
+            "SELECT c.suite, c.name, sum(c.passed), count(*) FROM checks c"
+            " JOIN episodes e ON e.key = c.episode_key WHERE e.task = ?"
+            " GROUP BY c.suite, c.name ORDER BY c.suite, min(c.position)",
+            (task,),
+        ):
+            tallies.setdefault(suite, {})[name] = (passed, tried)
+        return tallies
+
     def group_verdicts(self) -> dict[int, dict[str, int]]:
         """Step → verdict → number of groups sampled for it, the unused ones included."""
         counts: dict[int, dict[str, int]] = {}
@@ -342,6 +374,10 @@ class RunReader:
             for name, blob in zip(TOKEN_FIELDS, rows[0], strict=True)
             if blob is not None
         }
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of one query, for sums and means that only one view needs."""
+        return self._rows(sql, values)
 
     def untouched(self) -> dict[str, dict[str, dict[str, bool]]]:
         """Task → suite ("training", "heldout") → check → whether it passed before any work.

@@ -100,6 +100,8 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX episodes_group ON episodes (group_key)",
+    "CREATE INDEX episodes_group_id ON episodes (group_id)",
+    "CREATE INDEX episodes_task ON episodes (task)",
     "CREATE INDEX episodes_evaluation ON episodes (evaluation_key)",
     # Whatever lists, filters, sorts or averages episodes reads this index alone: it is a tenth of
     # the table, whose rows carry the workspaces.

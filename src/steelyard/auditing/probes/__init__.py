@@ -7,6 +7,7 @@ from steelyard.auditing.probes import (
     planted_files,
     reward_channel,
     right_work,
+    shell_programs,
     trivial,
 )
 from steelyard.auditing.submission import Probe
@@ -17,6 +18,7 @@ PROBES: tuple[Probe, ...] = (
     *planted_files.PROBES,
     *in_process.PROBES,
     *reward_channel.PROBES,
+    *shell_programs.PROBES,
     *answers.PROBES,
     *right_work.PROBES,
 )

@@ -18,6 +18,8 @@ from steelyard.tasks.task import CheckProgram
 _USE = "It cannot: right work earns nothing, so the policy learns the verifier's taste instead."
 _FIX = "Check behaviour instead of the text of the source, and accept every form that was promised."
 
+_NO_MATTER = r"[^.\n]{0,40}?\b(?:do(?:es)? not|don't|doesn't|need not) matter"
+
 _ENVIRONMENTS = (
     ("another time zone", {"TZ": "Pacific/Kiritimati"}),
     ("another time zone, a day behind", {"TZ": "Pacific/Pago_Pago"}),
@@ -93,11 +95,40 @@ def _forms(example: Example, form: str | bool) -> Iterable[tuple[str, str]]:
         r"any order|order (does not|doesn't) matter|regardless of order|unordered", prompt
     ):
         yield from ((label, wrap(text)) for label, text in _reordered(gold))
-    if re.search(r"white ?space|spaces (do not|don't) matter|ignor\w+ spac", prompt):
+    if re.search(rf"white ?space|spac(es|ing)\b{_NO_MATTER}|ignor\w+ spac|any spacing", prompt):
         yield "with spaces around", wrap(f"  {gold} ")
+        yield from ((label, wrap(text)) for label, text in _spaced(gold))
+    if re.search(
+        rf"order of (the )?(keys|fields)\b{_NO_MATTER}|(keys|fields) in any order", prompt
+    ):
+        yield from ((label, wrap(text)) for label, text in _rekeyed(gold))
     number = as_number(gold)
     if number is not None:
         yield from ((label, wrap(text)) for label, text in _numbers(number, gold, prompt))
+
+
+def _object(gold: str) -> dict[str, object] | None:
+    try:
+        value = json.loads(gold)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def _spaced(gold: str) -> Iterable[tuple[str, str]]:
+    value = _object(gold)
+    if value is not None:
+        dense = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for text in (dense, json.dumps(value, ensure_ascii=False, indent=2)):
+            if text != gold:
+                yield "with other spacing", text
+
+
+def _rekeyed(gold: str) -> Iterable[tuple[str, str]]:
+    value = _object(gold)
+    if value is not None and len(value) > 1:
+        turned = dict(reversed(value.items()))
+        yield "with its keys in another order", json.dumps(turned, ensure_ascii=False)
 
 
 def _reordered(gold: str) -> Iterable[tuple[str, str]]:

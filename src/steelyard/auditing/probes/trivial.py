@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from steelyard.auditing.calls import verifier_calls, visible_calls
+from steelyard.auditing.calls import memorised, verifier_calls
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target
 
@@ -61,10 +61,9 @@ def _tables(target: Target) -> Iterable[Submission]:
     for module in target.modules:
         functions = target.functions(module)
         rows = {
-            (name, repr(call.arguments)): call.expected
+            (name, arguments): value
             for name in functions
-            for call in visible_calls(target, name)
-            if call.asserted and not call.keywords
+            for arguments, value in memorised(target, name).items()
         }
         if not rows:
             continue

@@ -24,7 +24,7 @@ def page(story: Story) -> str:
             element("h1", summary["name"]),
             element(
                 "p",
-                f"{summary['model']} · {summary['state']} · begun {summary['created']}"
+                f"{summary['model']} · {summary['state']} · begun {_moment(summary['created'])}"
                 f" · {duration(summary['cost']['seconds_total'])} at work",
                 class_="quiet",
             ),
@@ -71,6 +71,10 @@ _INTERVALS = (
     " clustered by task. So they are wider than those of independent episodes wherever a task was"
     " tried several times. Unscored episodes are counted apart and enter no rate."
 )
+
+
+def _moment(iso: str) -> str:
+    return iso.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _section(title: str, content: Html | None, said: str = "") -> Html | None:

@@ -162,7 +162,12 @@ _KEYS = (
 
 def recipe(story: Story) -> Html:
     """The algorithm's axes, and the settings that matter most."""
-    axes = [[words(axis), _choice(value)] for axis, value in story.algorithm.items()]
+    axes = [
+        [words(axis), _choice(value)]
+        for axis, value in story.algorithm.items()
+        if value is not None and axis not in ("source", "sources")
+    ]
+    source = story.algorithm.get("source")
     settings = [
         [key, _choice(value)]
         for key in _KEYS
@@ -170,7 +175,12 @@ def recipe(story: Story) -> Html:
     ]
     return element(
         "div",
-        element("div", element("h3", "Algorithm"), table(["axis", "choice"], axes))
+        element(
+            "div",
+            element("h3", "Algorithm"),
+            table(["axis", "choice"], axes),
+            element("p", f"Source: {source}", class_="quiet") if source else None,
+        )
         if axes
         else None,
         element("div", element("h3", "Key settings"), table(["key", "value"], settings)),
@@ -222,7 +232,7 @@ def cost(story: Story) -> Html:
         ],
         ["peak memory", "not recorded" if memory is None else f"{memory / 2**30:.2f} GiB"],
     ]
-    return table(["part", "cost"], rows)
+    return table(["part", "cost"], rows, class_="facts")
 
 
 def reproduce(story: Story) -> Html:

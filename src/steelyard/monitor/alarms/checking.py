@@ -1,0 +1,68 @@
+"""Which alarms hold after the last step of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from steelyard.monitor.alarms import (
+    auxiliary,
+    divergence,
+    exploration,
+    length,
+    mismatch,
+    numerics,
+    staleness,
+    unscored,
+    verifier,
+)
+from steelyard.monitor.alarms.alarm import Alarm, Finding
+from steelyard.monitor.alarms.facts import History, StepFacts
+from steelyard.monitor.alarms.settings import AlarmSettings, FamilySettings
+
+Family: TypeAlias = Callable[[History, Any, float], Iterable[Finding]]
+
+_FAMILIES: dict[str, tuple[float, Family]] = {
+    "divergence": (0.4, divergence.findings),
+    "verifier": (0.15, verifier.findings),
+    "exploration": (0.1, exploration.findings),
+    "auxiliary": (0.1, auxiliary.findings),
+    "length": (0.1, length.findings),
+    "unscored": (0.05, unscored.findings),
+    "numerics": (0.05, numerics.findings),
+    "mismatch": (0.025, mismatch.findings),
+    "staleness": (0.025, staleness.findings),
+}
+"""Each family with its share of the run's false-alarm rate. They sum to 1."""
+
+
+def check_alarms(record: Sequence[StepFacts], settings: AlarmSettings, planned: int) -> list[Alarm]:
+    """The alarms that hold after the last step of `record`, of a run of `planned` steps.
+
+    P(any alarm in an honest run) ≤ false_alarm_rate: each family spends its share, divided evenly
+    over its checks in the run (Bonferroni, which holds however the checks depend on each other; at
+    most 50 checks a run, spread evenly). A pure function: nothing is remembered, so an alarm that
+    goes on to hold is returned again.
+    """
+    if not record or not settings.on:
+        return []
+    history = History(record, planned, settings.reference_steps)
+    alarms = []
+    for name, (share, family) in _FAMILIES.items():
+        section: FamilySettings = getattr(settings, name)
+        if not section.on:
+            continue
+        for found in family(history, section, share * settings.false_alarm_rate):
+            alarms.append(
+                Alarm(
+                    name=found.name,
+                    step=history.now.step,
+                    text=found.text,
+                    evidence=found.evidence,
+                    episodes=found.episodes,
+                    action=section.on_alarm or settings.on_alarm,
+                    subject=found.subject,
+                    tasks=found.tasks,
+                )
+            )
+    return alarms

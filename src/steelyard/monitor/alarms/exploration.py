@@ -1,0 +1,108 @@
+"""The policy repeats itself before it succeeds: groups stop differing, and so stop teaching.
+
+An honest run that ends in all-pass groups also loses its entropy; it is told apart by its success.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from steelyard.monitor.alarms.alarm import Finding
+from steelyard.monitor.alarms.facts import EpisodeFacts, History, StepFacts, average, mean
+from steelyard.monitor.alarms.settings import ExplorationSettings
+from steelyard.monitor.significance import Unit, growth
+
+_SHOWN = 16
+
+
+def findings(history: History, settings: ExplorationSettings, rate: float) -> Iterator[Finding]:
+    """`exploration_collapse`, over the visits of tasks that did not all succeed.
+
+    H0: the share of distinct programs in such a group has not fallen since the reference. Besides
+    being significant, it must have fallen by `min_fall`, as entropy (where it is known); pass@k −
+    pass^k, the share of groups in which some but not all succeed, must be no larger than before;
+    and success must lie below `enough_success`.
+    """
+    if not history.looks_now:
+        return
+    level = history.level(rate)
+    before = _groups(history.reference)
+    for window in history.windows:
+        success = average(window, lambda e: e.truth)
+        after = _groups(window)
+        if success is None or success >= settings.enough_success or not before or not after:
+            continue
+        fallen = growth(_repetition(before), _repetition(after), level=level)
+        if fallen is None or fallen.p > level:
+            continue
+        distinct_before, distinct_after = 1.0 - fallen.before, 1.0 - fallen.after
+        entropy = _entropy(history.reference), _entropy(window)
+        mixed = _mixed(history.reference), _mixed(window)
+        kept = 1.0 - settings.min_fall
+        if distinct_after > kept * distinct_before or mixed[1] > mixed[0]:
+            continue
+        if None not in entropy and entropy[1] > kept * entropy[0]:  # type: ignore[operator]
+            continue
+        last = [e for group in after[-4:] for e in group]
+        yield Finding(
+            name="exploration_collapse",
+            text=(
+                f"exploration collapses at {success:.0%} success: of the episodes of a group that "
+                f"is not solved, {distinct_after:.0%} differ, {distinct_before:.0%} did at the "
+                f"start (p = {fallen.p:.1g}), so nothing new is tried; raise the entropy bonus or "
+                "the temperature, or imitate solutions of the kinds that fail"
+            ),
+            evidence={
+                "distinct_before": distinct_before,
+                "distinct_after": distinct_after,
+                "entropy_before": entropy[0],
+                "entropy_after": entropy[1],
+                "pass_at_k_minus_pass_hat_k_before": mixed[0],
+                "pass_at_k_minus_pass_hat_k_after": mixed[1],
+                "success": success,
+                "p": fallen.p,
+                "level": level,
+                "window_steps": [s.step for s in window],
+            },
+            episodes=tuple(e.id for e in last[-_SHOWN:]),
+            tasks=tuple(dict.fromkeys(e.task for group in after for e in group)),
+        )
+        return
+
+
+def _visits(steps: Sequence[StepFacts]) -> list[list[EpisodeFacts]]:
+    found: list[list[EpisodeFacts]] = []
+    for step in steps:
+        by_task: dict[str, list[EpisodeFacts]] = defaultdict(list)
+        for episode in step.episodes:
+            if episode.raw is not None:
+                by_task[episode.task].append(episode)
+        found += [group for group in by_task.values() if len(group) > 1]
+    return found
+
+
+def _groups(steps: Sequence[StepFacts]) -> list[list[EpisodeFacts]]:
+    """Visits in which not every episode is right by the independent outcome."""
+    return [g for g in _visits(steps) if not all((e.truth or 0.0) >= 1.0 for e in g)]
+
+
+def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
+    """1 − (distinct programs − 1) / (episodes − 1): 1 where all are the same, 0 where none are."""
+    return [Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups]
+
+
+def _mixed(steps: Sequence[StepFacts]) -> float:
+    """The mean of pass@k − pass^k at k = the group's size."""
+    spread = []
+    for group in _visits(steps):
+        right = sum((e.raw or 0.0) >= 1.0 for e in group)
+        spread.append(float(0 < right < len(group)))
+    return mean(spread) if spread else 0.0
+
+
+def _entropy(steps: Sequence[StepFacts]) -> float | None:
+    values = [s.metrics.get("entropy", math.nan) for s in steps]
+    known = [v for v in values if math.isfinite(v)]
+    return mean(known) if known else None

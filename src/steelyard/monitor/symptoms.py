@@ -1,0 +1,92 @@
+"""How one attempt failed, as its record shows it: the same for training, evaluation, experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steelyard.episodes import Episode, Scored, StopReason, Unscored
+from steelyard.store import EpisodeRecord
+
+
+class Symptom(StrEnum):
+    """What is seen of one attempt; every attempt has exactly one."""
+
+    SOLVED = "solved"
+    """Full reward of the verifier, whatever held-out checks say."""
+    UNSCORED = "unscored"
+    TRUNCATED = "truncated"
+    """A turn was cut before its stop token."""
+    UNPARSED = "unparsed"
+    """It was not handed in, and at least half of its calls could not be read as calls."""
+    NOT_HANDED_IN = "not_handed_in"
+    """A limit of turns, tokens or time ended it."""
+    REJECTED = "rejected"
+    """The verifier refuses what the held-out checks accept."""
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a task. `raw` and `heldout` are rewards, None where there is none; `calls`
+    counts its tool calls, `unread` those that could not be read."""
+
+    id: str
+    stop_reason: StopReason
+    raw: float | None
+    cause: str | None
+    cause_detail: str | None
+    heldout: float | None
+    calls: int = 0
+    unread: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        return self.raw is not None and self.raw >= 1.0
+
+    @property
+    def heldout_accepts(self) -> bool | None:
+        """None where no held-out check spoke of it."""
+        return None if self.heldout is None else self.heldout >= 1.0
+
+    @property
+    def symptom(self) -> Symptom:
+        if self.raw is None:
+            return Symptom.UNSCORED
+        if self.accepted:
+            return Symptom.SOLVED
+        if self.stop_reason is StopReason.TRUNCATED:
+            return Symptom.TRUNCATED
+        if self.stop_reason is not StopReason.SUBMITTED:
+            unread = self.calls > 0 and 2 * self.unread >= self.calls
+            return Symptom.UNPARSED if unread else Symptom.NOT_HANDED_IN
+        return Symptom.REJECTED if self.heldout_accepts else Symptom.WRONG
+
+
+def of_record(record: EpisodeRecord, calls: tuple[int, int] = (0, 0)) -> Attempt:
+    """`calls`: how many tool calls it made, and how many could not be read."""
+    return Attempt(
+        record.id,
+        StopReason(record.stop_reason),
+        record.raw,
+        record.cause,
+        record.cause_detail,
+        record.heldout_reward,
+        *calls,
+    )
+
+
+def of_episode(episode: Episode) -> Attempt:
+    calls = [call for turn in episode.trajectory.turns for call in turn.calls]
+    outcome, heldout = episode.outcome, episode.heldout
+    lost = outcome if isinstance(outcome, Unscored) else None
+    return Attempt(
+        episode.id,
+        episode.stop_reason,
+        outcome.raw if isinstance(outcome, Scored) else None,
+        lost.cause.value if lost else None,
+        lost.detail if lost else None,
+        heldout.raw if isinstance(heldout, Scored) else None,
+        len(calls),
+        sum(not call.name for call in calls),
+    )

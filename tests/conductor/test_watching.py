@@ -1,0 +1,179 @@
+"""Alarms in real runs: what each action leaves behind.
+
+One group a step, so the third draw's task comes in step 3; the reward function fails on some of
+that task's answers, which raises the alarm `unscored` there.
+"""
+
+import pytest
+from run_folder import RunFolder
+from safetensors.numpy import load_file
+
+from steelyard.conductor import Paused, read_run_file, train
+from steelyard.conductor.checkpoints import prune
+from steelyard.conductor.collect import next_draw
+from steelyard.conductor.listener import NullListener
+from steelyard.conductor.watching import strongest
+from steelyard.curriculum import TaskOrder
+from steelyard.monitor import view
+from steelyard.monitor.alarms import Alarm
+from steelyard.store import RunDirectory, RunReader, RunStore
+
+STEPS = 5
+
+
+class Hears(NullListener):
+    def __init__(self):
+        self.alarms = []
+
+    def alarm(self, alarm):
+        self.alarms.append(alarm)
+
+
+def spoil(folder):
+    """The reward function that fails on a third of the answers to the third task drawn."""
+    prompt = f"Say train {TaskOrder(['k0', 'k1'] * 2, 0).draw(2)}."
+    folder.reward(
+        f"if {prompt!r} in str(prompt) and len(answer) % 3 == 0:",
+        "    raise RuntimeError('broken')",
+        "return float(len(answer) % 2)",
+    )
+
+
+def run(folder, name, action, *changes, resume=False):
+    heard = Hears()
+    settings = read_run_file(
+        folder.run_file(name),
+        [
+            f"rl.steps={STEPS}",
+            "rl.groups_per_step=1",
+            "rl.max_groups_per_step=1",
+            "rl.episodes_per_group=8",
+            "rl.learning_rate=1e-3",
+            "evaluation.every_steps=1",
+            f"alarms.on_alarm={action}",
+            "alarms.unscored.tolerated=1e-6",
+            *changes,
+        ],
+    )
+    try:
+        train(settings, heard, resume=resume)
+    except Paused as pause:
+        return RunDirectory(settings.path), heard.alarms, pause
+    return RunDirectory(settings.path), heard.alarms, None
+
+
+def weights(directory, step):
+    tensors = load_file(directory.checkpoint(step) / "model.safetensors")
+    return {name: tensor.tobytes() for name, tensor in tensors.items()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, tiny_model):
+    """The folder, and a run that only warns."""
+    folder = RunFolder(tmp_path_factory.mktemp("watched"), tiny_model)
+    spoil(folder)
+    return folder, *run(folder, "warned", "warn", "checkpoint.keep=9")
+
+
+def test_an_alarm_warns_is_recorded_and_lets_the_run_go_on(made):
+    _, directory, heard, pause = made
+    assert pause is None
+    assert [(a.name, a.step) for a in heard] == [("unscored", 3)]
+    with RunReader(directory.path) as reader:
+        (recorded,) = view(reader, "alarms")["alarms"]
+        assert recorded["text"] == heard[0].text
+        assert recorded["episodes"] == list(heard[0].episodes)
+        lost = reader.episode_records(step=3, purpose="train")
+        assert [r.id for r in lost if r.cause] == recorded["episodes"]
+        assert view(reader, "summary")["state"] == "finished"
+        steps = reader.steps("rl")
+    assert [s.step for s in steps] == list(range(1, STEPS + 1))
+    watching = sum(s.values["seconds_watching"] for s in steps)
+    assert 0 < watching < sum(s.values["seconds_sampling"] for s in steps)
+
+
+def test_a_paused_run_goes_on_where_it_stopped_and_is_not_paused_again(made):
+    folder, warned, *_ = made
+    directory, heard, pause = run(folder, "paused", "pause", "checkpoint.every_steps=4")
+    assert "paused after step 3 by the alarm unscored" in str(pause)
+    assert len(heard) == 1
+    assert directory.checkpoint_steps()[-1] == 3, "not one of every four, but nothing is lost"
+    with RunReader(directory.path) as reader:
+        assert view(reader, "summary")["state"] == "interrupted"
+        assert reader.events("interrupted")[-1].text == str(pause)
+    _, heard, pause = run(folder, "paused", "pause", "checkpoint.every_steps=4", resume=True)
+    assert (heard, pause) == ([], None)
+    assert weights(directory, STEPS) == weights(warned, STEPS), "as if it had only warned"
+
+
+def test_a_rollback_ends_the_run_with_the_last_good_checkpoint_and_keeps_the_history(made):
+    folder, warned, *_ = made
+    directory, (alarm,), pause = run(folder, "rolled", "rollback", "checkpoint.keep=9")
+    assert pause is None
+    with RunReader(directory.path) as reader:
+        dev = {e.step: e.tally.solved / e.tally.n for e in reader.evaluations("dev")}
+        best = max(rate for step, rate in dev.items() if step <= 3)
+        good = max(step for step, rate in dev.items() if step <= 2 and rate >= 5 / 6 * best)
+        final = next(e for e in reader.evaluations("test") if e.name == "final")
+        assert final.step == good
+        shown = view(reader, "alarms")
+        assert [a["step"] for a in shown["alarms"]] == [3]
+        assert (shown["rollbacks"][0]["from_step"], shown["rollbacks"][0]["to_step"]) == (3, good)
+        assert reader.episode_records(ids=list(alarm.episodes)), "who raised it can be read"
+        assert [s.step for s in reader.steps("rl")] == [1, 2, 3], "and nothing came after"
+        assert view(reader, "summary")["state"] == "finished"
+        events = len(reader.events())
+    assert directory.checkpoint_steps()[-1] == good
+    assert weights(directory, good) == weights(warned, good)
+    run(folder, "rolled", "rollback", "checkpoint.keep=9", resume=True)
+    with RunReader(directory.path) as reader:
+        kinds = [e.kind for e in reader.events()[events:]]
+        assert [e.step for e in reader.evaluations("test") if e.name == "final"] == [good]
+    assert set(kinds) == {"resumed", "finished"}, "resumed, it is found to be finished"
+
+
+def test_a_rollback_that_was_killed_half_way_is_carried_out(made):
+    folder, warned, *_ = made
+    directory, _, _ = run(folder, "killed", "pause", "checkpoint.keep=9")
+    with RunStore.open(directory.path) as store:
+        store.add_event("rollback", "rolled back", from_step=3, to_step=1, alarm="unscored")
+    run(folder, "killed", "pause", "checkpoint.keep=9", resume=True)
+    assert directory.checkpoint_steps() == [0, 1]
+    assert weights(directory, 1) == weights(warned, 1)
+    with RunReader(directory.path) as reader:
+        assert [e.step for e in reader.evaluations("test") if e.name == "final"] == [1]
+        assert [s.step for s in reader.steps("rl")] == [1, 2, 3]
+
+
+def test_a_quarantined_task_is_sampled_no_more_and_the_others_come_as_they_would(made):
+    folder, warned, *_ = made
+    directory, (alarm,), pause = run(folder, "apart", "quarantine", "rl.steps=8")
+    assert pause is None
+    (task,) = alarm.tasks
+    with RunReader(directory.path) as reader, RunReader(warned.path) as other:
+        groups, before = reader.groups(), {g.id: g.task for g in other.groups()}
+    assert [g.step for g in groups if g.task == task] == [3]
+    assert len(groups) == 8
+    order = TaskOrder(["k0", "k1"] * 2, 0)
+    assert {g.id: g.task for g in groups} == {
+        g.id: f"train-{order.draw(int(g.id[1:]))}" for g in groups
+    }
+    assert all(before.get(g.id, g.task) == g.task for g in groups)
+    assert groups[-1].id != "g7", "the turns of the quarantined task were passed over"
+    with RunReader(directory.path) as reader:
+        assert next_draw(g.id for g in reader.groups()) == int(groups[-1].id[1:]) + 1
+
+
+def test_a_rollback_comes_before_a_pause_and_a_warning_decides_nothing():
+    pause, back, warn = (Alarm("a", 1, "", action=a) for a in ("pause", "rollback", "warn"))
+    assert strongest([warn, pause, back]) is back
+    assert strongest([warn, pause]) is pause
+    assert strongest([warn]) is None
+
+
+def test_the_best_checkpoint_is_kept_beside_the_latest(tmp_path):
+    directory = RunDirectory(tmp_path)
+    for step in range(6):
+        directory.checkpoint(step).mkdir(parents=True)
+    prune(directory, 2, {1})
+    assert directory.checkpoint_steps() == [1, 4, 5]

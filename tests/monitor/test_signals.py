@@ -1,0 +1,128 @@
+from dataclasses import replace
+
+import pytest
+from made_run import BUGGY, FIXED, episode, failed, lost, passed, training_group, write_run
+
+from steelyard.episodes import Check, Group, Scored
+from steelyard.monitor import view
+from steelyard.monitor.keeping import best_policy, heldout_by_policy, last_good_policy
+from steelyard.monitor.statistics import clustered_interval
+from steelyard.store import EpisodeFilter, RunReader, RunStore
+
+
+def heldout_group(step, name, verdicts):
+    """`verdicts` holds (verifier passes, held-out pass) per episode."""
+    group = f"s{step}/{name}"
+    return Group(
+        group,
+        name,
+        [
+            episode(
+                f"{group}/{i}", name, passed() if paid else failed(), heldout=Scored(float(right))
+            )
+            for i, (paid, right) in enumerate(verdicts)
+        ],
+    )
+
+
+@pytest.fixture
+def parted(tmp_path):
+    """Held-out rates 1/2, 3/4, 3/4, 0 while the reward goes 1/2, 3/4, 1, 1."""
+    path = tmp_path / "run"
+    store = RunStore.start(path, {"rl": {"steps": 4}}, model="tiny")
+    yes, no, cheat = (True, True), (False, False), (True, False)
+    for step, verdicts in enumerate(
+        ([yes, yes, no, no], [yes, yes, yes, no], [yes, yes, yes, cheat], [cheat] * 4), start=1
+    ):
+        store.add_group(step, heldout_group(step, "a-or", verdicts), "train", True)
+        store.add_metrics(step, "rl", {"loss": 0.0})
+    store.close()
+    return path
+
+
+def test_signals_show_training_and_truth_of_the_same_episodes(parted):
+    with RunReader(parted) as reader:
+        steps = view(reader, "signals")["steps"]
+    assert [s["training"] for s in steps] == [0.5, 0.75, 1.0, 1.0]
+    assert [s["heldout"] for s in steps] == [0.5, 0.75, 0.75, 0.0]
+    assert [s["gap"] for s in steps] == [0.0, 0.0, 0.25, 1.0]
+    assert all(s["unseen"] is None for s in steps)
+
+
+def test_signals_of_a_run_count_errors_apart(tmp_path):
+    write_run(tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        found = view(reader, "signals")
+    first, second = found["steps"]
+    assert first["training"] == pytest.approx(1 / 7), "one episode of eight has no score"
+    assert (first["episodes"], first["unscored"]) == (8, 1)
+    assert first["heldout"] is None, "these tasks have no held-out checks"
+    assert first["gap"] is None
+    assert first["unseen"] == 0.5
+    assert second["unseen"] == 1.0
+    assert first["cost"]["calls"] == 2.0
+    assert first["cost"]["tokens"] == 4.0
+    assert first["cost"]["regressions"] is None, "nobody looked at the untouched task"
+    final = next(e for e in found["evaluations"] if e["name"] == "final")
+    assert (final["n"], final["unscored"], final["tasks"], final["k"]) == (7, 1, 2, 3)
+    assert final["pass_at_1"] == pytest.approx(4 / 7)
+    assert (final["low"], final["high"]) == pytest.approx(
+        clustered_interval([1.0] * 4 + [0.0] * 3, list("aaaabbb"))
+    )
+    assert final["pass_at_k"] == final["pass_hat_k"] == 0.5, "one task always, one never"
+    assert final["pass_at_k_low"] < 0.5 < final["pass_at_k_high"]
+    with RunReader(tmp_path / "run") as reader, pytest.raises(ValueError, match="takes no ids"):
+        view(reader, "signals", ["x"])
+
+
+def test_regressions_are_checks_that_passed_before(tmp_path):
+    store = RunStore.start(tmp_path / "run", {}, model="tiny")
+    group = training_group(1, "a-or", [passed(), failed(), lost()], [FIXED, BUGGY, BUGGY])
+    store.add_group(1, group, "train", True)
+    before = {"missing": True, "none": True, "zero": True, "normal": False}
+    store.set_untouched({("a-or", "training"): [Check(n, ok) for n, ok in before.items()]})
+    store.close()
+    with RunReader(tmp_path / "run") as reader:
+        (step,) = view(reader, "signals")["steps"]
+        assert reader.regressions(["step"], EpisodeFilter())[(1,)].failed == 1
+    assert step["cost"]["regressions"] == pytest.approx(1 / 6), "`zero` broke in one of two"
+
+
+def test_the_best_policy_is_that_with_the_best_heldout_rate(parted):
+    with RunReader(parted) as reader:
+        # The policy after step s sampled step s + 1; its own step steadies the rate.
+        assert heldout_by_policy(reader, range(5)) == {0: 0.5, 1: 0.625, 2: 0.75, 3: 0.375}
+        assert best_policy(reader, [0, 1, 3]) == 1
+        assert last_good_policy(reader, [0, 1, 2, 3, 4]) == 2
+        assert last_good_policy(reader, [0, 1, 3]) == 1, "5/6 of the best that the run ever had"
+        assert last_good_policy(reader, [0, 3]) == 0, "none has kept it, this is the better one"
+        assert last_good_policy(reader, [4]) is None, "nothing is known of it yet"
+
+
+def test_without_heldout_checks_dev_tasks_decide_and_test_tasks_never(tmp_path):
+    write_run(tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        assert heldout_by_policy(reader, range(4)) == {1: 0.5, 2: 1.0}
+        assert best_policy(reader, [0, 1, 2]) == 2
+
+
+def test_alarms_are_listed_with_their_evidence(tmp_path):
+    from steelyard.monitor.alarms import Alarm
+
+    alarm = Alarm(
+        "task_jump", 3, "a-or jumped", {"p": 1e-6}, ("e1",), "quarantine", "a-or", ("a-or",)
+    )
+    store = RunStore.start(tmp_path / "run", {}, model="tiny")
+    store.add_event("alarm", alarm.text, step=alarm.step, **alarm.as_json())
+    other = replace(alarm, name="unscored", subject="")
+    store.add_event("alarm", other.text, step=4, **other.as_json())
+    store.close()
+    with RunReader(tmp_path / "run") as reader:
+        everything = view(reader, "alarms")
+        (one,) = view(reader, "alarms", ["task_jump"])["alarms"]
+        with pytest.raises(ValueError, match="no alarm 'nothing'"):
+            view(reader, "alarms", ["nothing"])
+    assert [a["name"] for a in everything["alarms"]] == ["task_jump", "unscored"]
+    assert one["evidence"] == {"p": 1e-6}
+    assert one["episodes"] == ["e1"]
+    assert (one["step"], one["subject"], one["action"]) == (3, "a-or", "quarantine")
