@@ -95,7 +95,7 @@ def test_tasks_sort_and_their_heat_map_leads_to_episodes(page: Page, address: st
         const box = c.getBoundingClientRect();
         c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 195, clientY: box.top + 5,
                                                  bubbles: true})); })()""")
-    assert page.evaluate("location.search") == "?task=c-or&step=1&purpose=train"
+    assert page.evaluate("location.search") == "?task=d-key&step=1&purpose=train"
     assert "4 match" in page.text()
 
 
