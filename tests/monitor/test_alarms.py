@@ -205,6 +205,10 @@ def test_checks_are_a_pure_function_of_the_record():
     run = Made(right=rising(0.5, 0.1), paid_wrong=rising(0.0, 0.9))
     once, again = (check_alarms(run.steps, DEFAULT, PLANNED) for _ in range(2))
     assert once == again != []
+    keys = {alarm.key for alarm in once}
+    assert not check_alarms(run.steps, DEFAULT, PLANNED, keys), "known ones are not raised again"
+    rest = check_alarms(run.steps, DEFAULT, PLANNED, keys - {("reward_gap", "")})
+    assert [alarm.name for alarm in rest] == ["reward_gap"]
 
 
 def test_a_long_run_spends_its_rate_over_fifty_checks():

@@ -51,11 +51,7 @@ class Watch:
         record = self._record
         if self.quarantined:  # what tasks that are sampled no more did must not raise it again
             record = [s.without(self.quarantined) for s in record]
-        alarms = [
-            alarm
-            for alarm in check_alarms(record, self._settings, self._planned)
-            if alarm.key not in self._raised
-        ]
+        alarms = check_alarms(record, self._settings, self._planned, self._raised)
         for alarm in alarms:
             self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())
             self._remember(alarm.key, alarm.action, alarm.tasks)
