@@ -42,7 +42,7 @@ export function lines(series, options = {}) {
   }
   if (options.shade) {
     const [a, b] = options.shade.map((i) => position.get(series[i]));
-    if (a && b) bands.push({ series: [a, b], fill: colour("heldout") + "26" }, { series: [b, a], fill: colour("unseen") + "22", dir: 1 });
+    if (a && b) bands.push({ series: [a, b], fill: colour("heldout") + "26" });
   }
   const holder = h("div.chart");
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", size: 44 };
@@ -62,7 +62,7 @@ export function lines(series, options = {}) {
     if (!holder.isConnected) return;
     const plot = new uPlot({ ...config, width: Math.max(200, holder.clientWidth) }, data, holder);
     for (const row of holder.querySelectorAll(".u-legend .u-edge")) row.hidden = true;
-    plot.setLegend({ idx: xs.length - 1 });
+    setTimeout(() => plot.setLegend({ idx: xs.length - 1 }), 0);
     const watch = new ResizeObserver(() => {
       if (!holder.isConnected) { watch.disconnect(); plot.destroy(); return; }
       plot.setSize({ width: Math.max(200, holder.clientWidth), height: config.height });

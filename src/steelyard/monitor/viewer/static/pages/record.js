@@ -92,16 +92,23 @@ export async function events(ctx) {
     ], all.filter((e) => !kind || e.kind === kind).slice(-2000), { sort: { column: 0, descending: true } })))];
 }
 
+const LINKS = {
+  episode: (ctx, id) => ctx.to("episode", { id }),
+  group: (ctx, id) => ctx.to("group", { id }),
+  example: (ctx, id) => ctx.to("episodes", { ids: id }), // a group's or an episode's
+  task: (ctx, task) => ctx.to("episodes", { task }),
+};
+
 function evidence(values) {
   return h("div.key", null, Object.entries(values).map(([name, v]) => h("span", null, `${words(name)}: `, h("b.num", null, shown(v)))));
 }
 function shown(v) {
   if (typeof v === "number") return number(v);
-  return v === null || v === undefined ? "–" : typeof v === "string" ? v : JSON.stringify(v);
+  return v === null || v === undefined ? "–" : typeof v === "string" ? (/^[a-z]+(_[a-z]+)+$/.test(v) ? words(v) : v) : JSON.stringify(v);
 }
 function anyTable(ctx, rows) {
   const names = [...new Set(rows.flatMap((r) => Object.keys(r ?? {})))];
   return table(names.map((name) => ({ label: words(name), right: rows.some((r) => typeof r?.[name] === "number"), by: (r) => (typeof r?.[name] === "object" ? null : r?.[name]), wrap: true,
-    cell: (r) => (name === "episode" || name === "example" ? link(ctx, r?.[name]) : Array.isArray(r?.[name]) ? r[name].map(shown).join("; ") : shown(r?.[name])) })), rows);
+    cell: (r) => (LINKS[name] && typeof r?.[name] === "string" ? h("a", { href: LINKS[name](ctx, r[name]) }, r[name]) : Array.isArray(r?.[name]) ? r[name].map(shown).join("; ") : shown(r?.[name])) })), rows);
 }
 const link = (ctx, id) => (id ? h("a", { href: ctx.to("episode", { id }) }, id) : "–");
