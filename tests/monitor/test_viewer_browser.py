@@ -93,7 +93,7 @@ def test_tasks_sort_and_their_heat_map_leads_to_episodes(page: Page, address: st
     page.wait("document.querySelector('.heat canvas') !== null")
     page.act("""(() => { const c = document.querySelector('.heat canvas');
         const box = c.getBoundingClientRect();
-        c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 195, clientY: box.top + 5,
+        c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 70, clientY: box.top + 5,
                                                  bubbles: true})); })()""")
     assert page.evaluate("location.search") == "?task=d-key&step=1&purpose=train"
     assert "4 match" in page.text()

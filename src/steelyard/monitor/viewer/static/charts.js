@@ -150,8 +150,11 @@ export function shareBar(parts) {
 
 /** Tasks × steps; a cell's colour is the share solved. choose(task, step) on a click. */
 export function heatMap(history, choose) {
-  const [rowHeight, label, ratio] = [16, 190, devicePixelRatio || 1];
+  const [rowHeight, ratio] = [16, devicePixelRatio || 1];
   const { tasks, steps, cells } = history;
+  const probe = document.createElement("canvas").getContext("2d");
+  probe.font = "11.5px system-ui, sans-serif";
+  const label = Math.min(190, 20 + Math.max(0, ...tasks.map((t) => probe.measureText(plain(t.task)).width)));
   const holder = h("div.heat", { role: "img", "aria-label": "Share solved by task and step; the table below has the numbers" });
   if (!cells.length) return h("div.chart.empty", null, "No training episode is recorded yet");
   const found = new Map(cells.map((c) => [c[0] * steps.length + c[1], c]));
