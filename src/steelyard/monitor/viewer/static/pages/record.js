@@ -53,13 +53,14 @@ function part(ctx, name, value) {
 }
 
 export async function findings(ctx) {
-  const { findings: rows = [] } = await ctx.get("findings");
+  const { findings: rows = [], scanned, episodes } = await ctx.get("findings");
   const scanner = ctx.parameters.get("scanner");
   const names = [...new Set(rows.map((f) => f.scanner))].sort();
   const kept = rows.filter((f) => !scanner || f.scanner === scanner);
   return [runHead(ctx, "Findings", "what the scanners saw; kept apart from the data"), h("div.stack", null,
     h("div.form", null, choice("scanner", scanner, [["", "all"], ...names.map((n) => [n, words(n)])], (v) => ctx.go(ctx.here({ scanner: v }), true)),
       scanner ? h("a", { href: ctx.to("episodes", { finding: scanner }) }, "its episodes") : null),
+    scanned < episodes ? nothing(`${count(scanned)} of ${count(episodes)} episodes are scanned. The viewer only reads; steelyard show ${ctx.run} findings scans the rest.`) : null,
     card(null, null, kept.length ? table([
       { label: "scanner", by: (f) => f.scanner, cell: (f) => words(f.scanner) },
       { label: "severity", by: (f) => f.severity, cell: (f) => h("span.pill.alarm", null, String(f.severity ?? "")) },
