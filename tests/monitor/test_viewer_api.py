@@ -38,7 +38,7 @@ def client(runs: Path) -> Iterator[TestClient]:
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_twin_equals_what_show_prints(client: TestClient, runs: Path, name: str) -> None:
     ids = ["final/a-or/0"] if name in NEEDS_EPISODE else []
-    # First, for it scans what was recorded since the last scan; the viewer only reads.
+    # First the command, which scans the episodes for the views that need it; the viewer only reads.
     printed = CliRunner().invoke(app, ["show", str(runs / "demo"), name, *ids, "--json"])
     answer = client.get(f"/api/demo/{name}", params={"ids": ids})
     assert answer.status_code == 200, answer.text
