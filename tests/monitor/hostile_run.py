@@ -16,7 +16,7 @@ from steelyard.episodes import (
     Trajectory,
     Turn,
 )
-from steelyard.store import RunStore
+from steelyard.store import RunStore, TokenFields
 
 SCRIPT = "<script>window.broken = 'script'</script>"
 IMAGE = "<img src=x onerror=\"window.broken = 'image'\">"
@@ -60,11 +60,16 @@ def write_hostile_run(path: Path) -> None:
     with RunStore.start(path, {"model": {"path": f"model{IMAGE}"}}, model=IMAGE) as store:
         members = [episode(EPISODE, 1.0), episode("step-1/hostile/1", 0.0)]
         store.add_group(1, Group("step-1/hostile", TASK, members), "train", True)
-        store.set_token_fields(
-            EPISODE, 0,
+        learned = TokenFields(
+            EPISODE,
+            0,
             prox_logp=[-0.5, -1.1, -0.25, -2.0, -0.1, -3.0],
             advantage=[1.0, 1.0, 1.0, 1.0, -2.0, -2.0],
-        )  # fmt: skip
+            entropy=[0.5, 0.25, 0.125, 1.0, 0.5, float("nan")],
+            log_ratio=[0.0, 0.1, -0.1, 0.0, 0.3, -0.3],
+            limited=[False, False, False, False, True, True],
+        )
+        store.set_token_fields([learned])
         store.add_metrics(1, "rl", {f"metric{IMAGE}": 1.0, "entropy": 0.5}, version=1)
         store.add_event("audit", f"{IMAGE} {BIDI}")
         store.add_event(

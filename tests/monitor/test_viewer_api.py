@@ -38,9 +38,10 @@ def client(runs: Path) -> Iterator[TestClient]:
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_twin_equals_what_show_prints(client: TestClient, runs: Path, name: str) -> None:
     ids = ["final/a-or/0"] if name in NEEDS_EPISODE else []
+    # First the command, which scans the episodes for the views that need it; the viewer only reads.
+    printed = CliRunner().invoke(app, ["show", str(runs / "demo"), name, *ids, "--json"])
     answer = client.get(f"/api/demo/{name}", params={"ids": ids})
     assert answer.status_code == 200, answer.text
-    printed = CliRunner().invoke(app, ["show", str(runs / "demo"), name, *ids, "--json"])
     assert json.loads(printed.stdout) == answer.json()
 
 
@@ -172,7 +173,12 @@ def test_tokens_and_credit_by_turn(runs: Path) -> None:
     assert fields["action"] == [False, True, True, True, True, False, False, True]
     assert fields["advantage"] == [None, 1.0, 1.0, 1.0, 1.0, None, None, -2.0]
     assert fields["behaviour_logp"] == [None, -0.5, -1.0, -0.25, -2.0, None, None, -0.125]
-    assert [turn["learned"]["advantage"] for turn in episode["turns"]] == [1.0, -2.0]
+    assert fields["limited"] == [None, False, False, False, False, None, None, True]
+    learned = [turn["learned"] for turn in episode["turns"]]
+    assert [values["advantage"] for values in learned] == [1.0, -2.0]
+    # The last token's entropy was not evaluated: it enters no mean.
+    assert [values["entropy"] for values in learned] == [0.46875, 0.5]
+    assert [values["limited"] for values in learned] == [0.0, 1.0]
 
 
 def test_tokens_are_decoded_with_the_runs_own_tokenizer(tmp_path: Path) -> None:

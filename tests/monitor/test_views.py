@@ -162,7 +162,7 @@ def test_narrowing_by_id(reader: RunReader) -> None:
 @pytest.mark.parametrize(
     ("what", "ids", "sentence"),
     [
-        ("nonsense", [], "there is no view 'nonsense': choose one of summary, outcomes"),
+        ("nonsense", [], "there is no view 'nonsense': choose one of summary, "),
         ("groups", ["nobody"], "no group, task or step 'nobody'"),
         ("episodes", ["nobody"], "no episode, group, task or evaluation 'nobody'"),
         ("episode", ["nobody"], "no episode 'nobody'"),

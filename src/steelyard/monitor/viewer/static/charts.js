@@ -42,7 +42,7 @@ export function lines(series, options = {}) {
   }
   if (options.shade) {
     const [a, b] = options.shade.map((i) => position.get(series[i]));
-    if (a && b) bands.push({ series: [a, b], fill: colour("heldout") + "26" }, { series: [b, a], fill: colour("unseen") + "22", dir: 1 });
+    if (a && b) bands.push({ series: [a, b], fill: colour("heldout") + "26" });
   }
   const holder = h("div.chart");
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", size: 44 };
@@ -62,7 +62,7 @@ export function lines(series, options = {}) {
     if (!holder.isConnected) return;
     const plot = new uPlot({ ...config, width: Math.max(200, holder.clientWidth) }, data, holder);
     for (const row of holder.querySelectorAll(".u-legend .u-edge")) row.hidden = true;
-    plot.setLegend({ idx: xs.length - 1 });
+    setTimeout(() => plot.setLegend({ idx: xs.length - 1 }), 0);
     const watch = new ResizeObserver(() => {
       if (!holder.isConnected) { watch.disconnect(); plot.destroy(); return; }
       plot.setSize({ width: Math.max(200, holder.clientWidth), height: config.height });
@@ -150,8 +150,11 @@ export function shareBar(parts) {
 
 /** Tasks × steps; a cell's colour is the share solved. choose(task, step) on a click. */
 export function heatMap(history, choose) {
-  const [rowHeight, label, ratio] = [16, 190, devicePixelRatio || 1];
+  const [rowHeight, ratio] = [16, devicePixelRatio || 1];
   const { tasks, steps, cells } = history;
+  const probe = document.createElement("canvas").getContext("2d");
+  probe.font = "11.5px system-ui, sans-serif";
+  const label = Math.min(190, 20 + Math.max(0, ...tasks.map((t) => probe.measureText(plain(t.task)).width)));
   const holder = h("div.heat", { role: "img", "aria-label": "Share solved by task and step; the table below has the numbers" });
   if (!cells.length) return h("div.chart.empty", null, "No training episode is recorded yet");
   const found = new Map(cells.map((c) => [c[0] * steps.length + c[1], c]));

@@ -5,12 +5,12 @@ import { compact, count, duration, interval, number, percent, rateOf, statePill,
 import { card, head } from "./parts.js";
 
 const STAGES = [["base", "Base model"], ["warm_start", "After warm start"], ["final", "After RL"]];
-const PATIENCE_MS = 250;
+const PATIENCE_MS = 150;
 const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function overview(ctx) {
-  const slow = ctx.maybe("signals"); // reads every check: on a long run it comes after the page
   const [summary, alarms] = await Promise.all([ctx.get("summary"), alarmsOf(ctx)]);
+  const slow = ctx.maybe("signals"); // reads every check: on a long run it comes after the page
   const early = await Promise.race([slow, new Promise((go) => setTimeout(go, PATIENCE_MS, null))]);
   const later = (draw) => {
     const holder = h("div", null, draw(early));

@@ -53,13 +53,14 @@ function part(ctx, name, value) {
 }
 
 export async function findings(ctx) {
-  const { findings: rows = [] } = await ctx.get("findings");
+  const { findings: rows = [], scanned, episodes } = await ctx.get("findings");
   const scanner = ctx.parameters.get("scanner");
   const names = [...new Set(rows.map((f) => f.scanner))].sort();
   const kept = rows.filter((f) => !scanner || f.scanner === scanner);
   return [runHead(ctx, "Findings", "what the scanners saw; kept apart from the data"), h("div.stack", null,
     h("div.form", null, choice("scanner", scanner, [["", "all"], ...names.map((n) => [n, words(n)])], (v) => ctx.go(ctx.here({ scanner: v }), true)),
       scanner ? h("a", { href: ctx.to("episodes", { finding: scanner }) }, "its episodes") : null),
+    scanned < episodes ? nothing(`${count(scanned)} of ${count(episodes)} episodes are scanned. The viewer only reads; steelyard show ${ctx.run} findings scans the rest.`) : null,
     card(null, null, kept.length ? table([
       { label: "scanner", by: (f) => f.scanner, cell: (f) => words(f.scanner) },
       { label: "severity", by: (f) => f.severity, cell: (f) => h("span.pill.alarm", null, String(f.severity ?? "")) },
@@ -92,16 +93,23 @@ export async function events(ctx) {
     ], all.filter((e) => !kind || e.kind === kind).slice(-2000), { sort: { column: 0, descending: true } })))];
 }
 
+const LINKS = {
+  episode: (ctx, id) => ctx.to("episode", { id }),
+  group: (ctx, id) => ctx.to("group", { id }),
+  example: (ctx, id) => ctx.to("episodes", { ids: id }), // a group's or an episode's
+  task: (ctx, task) => ctx.to("episodes", { task }),
+};
+
 function evidence(values) {
   return h("div.key", null, Object.entries(values).map(([name, v]) => h("span", null, `${words(name)}: `, h("b.num", null, shown(v)))));
 }
 function shown(v) {
   if (typeof v === "number") return number(v);
-  return v === null || v === undefined ? "–" : typeof v === "string" ? v : JSON.stringify(v);
+  return v === null || v === undefined ? "–" : typeof v === "string" ? (/^[a-z]+(_[a-z]+)+$/.test(v) ? words(v) : v) : JSON.stringify(v);
 }
 function anyTable(ctx, rows) {
   const names = [...new Set(rows.flatMap((r) => Object.keys(r ?? {})))];
   return table(names.map((name) => ({ label: words(name), right: rows.some((r) => typeof r?.[name] === "number"), by: (r) => (typeof r?.[name] === "object" ? null : r?.[name]), wrap: true,
-    cell: (r) => (name === "episode" || name === "example" ? link(ctx, r?.[name]) : Array.isArray(r?.[name]) ? r[name].map(shown).join("; ") : shown(r?.[name])) })), rows);
+    cell: (r) => (LINKS[name] && typeof r?.[name] === "string" ? h("a", { href: LINKS[name](ctx, r[name]) }, r[name]) : Array.isArray(r?.[name]) ? r[name].map(shown).join("; ") : shown(r?.[name])) })), rows);
 }
 const link = (ctx, id) => (id ? h("a", { href: ctx.to("episode", { id }) }, id) : "–");
