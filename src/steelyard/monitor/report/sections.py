@@ -257,6 +257,8 @@ def reproduce(story: Story) -> Html:
         f"steelyard train {shlex.quote(summary['run_directory'] + '/run.toml')}"
         f" --set run.name={shlex.quote(summary['name'] + '-again')}"
     )
+    if any(text.startswith("broken:") for text in story.audit):
+        again += " --accept-audit"  # without it this run had not begun
     seed = story.config.get("run", {}).get("seed")
     facts = f"Steelyard {summary['steelyard']} · {summary['model']} · seed {seed}"
     exact = (
