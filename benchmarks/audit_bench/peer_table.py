@@ -141,7 +141,7 @@ def markdown(results: Mapping[str, Any]) -> str:
         "Written by `peers.py` from `peers.json`. A flaw counts as found where the peer reports",
         "anything of weight on the case, whatever it is about; any such report on a sound case is",
         "a false alarm. For our own audit a finding must be proved and have the labelled effect,",
-        "and its counts are those of the first look, before anybody saw which cases it misses.",
+        "and its counts are those of the first look: before we had seen which cases it misses.",
         "*Taken*: cases that the peer accepts; a case that it cannot take is no miss of the first",
         "recall. In brackets: the same counts with the peer's lesser findings too. By class: found",
         "of taken, and a dash where the peer takes none of the class.",
