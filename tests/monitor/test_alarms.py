@@ -103,7 +103,7 @@ def test_a_gap_that_grows_is_named_with_what_raised_it():
     assert 0.1 <= evidence["growth"] <= 1
     assert 0 < evidence["growth_at_least"] < evidence["growth"]
     assert evidence["heldout_maximum"] == pytest.approx(0.5, abs=0.1)
-    assert evidence["reference_steps"] == [1, 2, 3, 4]
+    assert evidence["reference_steps"] == [1, 2, 3]
     assert evidence["heldout_lost"] < 0.5, "early"
 
 
@@ -122,7 +122,15 @@ def test_a_verifier_that_rejects_right_work_is_named_too_strict():
 
 
 def test_one_task_that_finds_a_shortcut_is_named():
-    run = Made(steps=16, tasks=8, paid_wrong=lambda s, t: float(t == 5 and s > 12))
+    def found(s, t):
+        return t == 5 and s > 12
+
+    run = Made(
+        steps=16,
+        tasks=8,
+        right=lambda s, t: 0.0 if found(s, t) else 0.4,
+        paid_wrong=lambda s, t: float(found(s, t)),
+    )
     raised = [a for a in run.raised() if a.name == "task_jump"]
     assert [a.subject for a in raised] == ["t5"]
     assert raised[0].step == 13
@@ -197,6 +205,10 @@ def test_checks_are_a_pure_function_of_the_record():
     run = Made(right=rising(0.5, 0.1), paid_wrong=rising(0.0, 0.9))
     once, again = (check_alarms(run.steps, DEFAULT, PLANNED) for _ in range(2))
     assert once == again != []
+    keys = {alarm.key for alarm in once}
+    assert not check_alarms(run.steps, DEFAULT, PLANNED, keys), "known ones are not raised again"
+    rest = check_alarms(run.steps, DEFAULT, PLANNED, keys - {("reward_gap", "")})
+    assert [alarm.name for alarm in rest] == ["reward_gap"]
 
 
 def test_a_long_run_spends_its_rate_over_fifty_checks():

@@ -176,6 +176,16 @@ def test_a_run_counts_its_causes_and_names_its_worst_tasks(tmp_path: Path) -> No
     assert shown["groups"] == {"all_fail": 2, "all_pass": 1, "unscored": 1}
 
 
+def test_a_run_that_has_mastered_its_tasks_is_not_called_anything_else(tmp_path: Path) -> None:
+    done = [attempts("c-or", passed(), heldout=Scored(1.0), name=name) for name in ("g1", "g2")]
+    same = attempts("b-or", failed(), programs=[BUGGY] * 4, name="g3")
+    shown = view(recorded(tmp_path, *done, same), "diagnosis")
+    assert shown["verdict"] == "mastered"
+    assert "no exploration: 1 group of 1 task" in shown["why"]
+    assert "rl.dynamic_sampling" in shown["next"][0]
+    assert "engine.temperature" in shown["next"][1]
+
+
 def test_a_run_without_a_group_says_so(tmp_path: Path) -> None:
     shown = view(recorded(tmp_path), "diagnosis")
     assert shown["why"] == ["no training group is recorded yet"]

@@ -175,7 +175,8 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
             store.add_group(step, group, "train", True)
         store.add_event("alarm", "the gap has grown", step=2, name="divergence", episodes=["a"])
     document = read(tmp_path / "gap")
-    assert "accept 0% [0–79%] of the same ones: a gap of 50.0 points." in document.text
+    said = "accept 0% [0–79%] of the same ones: a gap of 50.0 points (25.0 at step 1)."
+    assert said in document.text
     assert "1 alarm, the first at step 2: the gap has grown." in document.text
     (shaded,) = (a for name, a in document.elements if a.get("class") == "gap")
     assert shaded["points"]
@@ -183,10 +184,27 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
     assert "Paid by the verifier, rejected by held-out checks" in document.text
 
 
+def test_a_shaped_reward_is_drawn_by_its_parts(tmp_path: Path) -> None:
+    with RunStore.start(tmp_path / "shaped", {}) as store:
+        for step in (1, 2):
+            group = training_group(step, "c-or", [passed(), failed()], ["x"] * 2)
+            if step == 2:
+                group.episodes[0].trajectory.turns.clear()
+            store.add_group(step, group, "train", True)
+            parts = {"reward_shaped_mean": 0.4, "component_brevity_mean": -0.1}
+            store.add_metrics(step, "rl", parts)
+    document = read(tmp_path / "shaped")
+    for said in ("as trained, step 2: 0.4", "verifier alone, step 2: 0.5", "brevity, step 2: -0.1"):
+        assert said in document.text
+    assert "Tool calls per episode, step 1: 2" in document.text
+    assert "Tool calls per episode, step 2: 1" in document.text
+    assert "Failed tool calls per episode" not in document.text  # there was never one
+
+
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     RunStore.start(tmp_path / "new", {}).close()
-    assert "No evaluation has ended yet." in read(tmp_path / "new").text
-    assert "No evaluation has ended yet" in markdown(tmp_path / "new")
+    assert "No evaluation on unseen tasks has ended yet." in read(tmp_path / "new").text
+    assert "No evaluation on unseen tasks" in markdown(tmp_path / "new")
     with pytest.raises(RunNotFound):
         write_report(tmp_path / "nothing")
 

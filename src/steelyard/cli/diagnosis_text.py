@@ -22,9 +22,8 @@ def draw_diagnosis(shown: Json, console: Console) -> None:
         return
     draw_verdict(shown, "the run", console)
     for cause in shown["causes"]:
-        console.print(_line(f"{_words(cause['cause'])}: {cause['groups']} groups of"
-                            f" {cause['tasks']} tasks, e.g. {cause['example']}: "
-                            f"{'; '.join(cause['why'])}"))  # fmt: skip
+        why = "; ".join(cause["why"])
+        console.print(_line(f"{_words(cause['cause'])}, for example {cause['example']}: {why}"))
     if shown["worst"]:
         table = titled_table("tasks that wasted most groups")
         for column in ("task", "kind", "wasted", "verdict", "certainty"):

@@ -145,14 +145,14 @@ class Rollouts:
         return episode
 
     async def _graded(self, request: Request, finished: Attempt) -> Episode:
-        began = time.monotonic()
+        grading = _Grading(self._grading)
         task, heldout = request.task, None
         outcome: Outcome = Scored(0.0)  # never handed in: worth nothing, and no check is run
         submitted = finished.stop_reason is StopReason.SUBMITTED
         if submitted or task.steps:  # the steps that were submitted keep what they earned
-            outcome = await self._grade(task, finished, heldout=False)
+            outcome = await self._grade(grading, task, finished, heldout=False)
         if submitted and task.heldout is not None:
-            heldout = await self._grade(task, finished, heldout=True)
+            heldout = await self._grade(grading, task, finished, heldout=True)
         elif task.heldout is not None:
             heldout = Scored(0.0)
         potentials: tuple[float, ...] = ()
@@ -165,7 +165,9 @@ class Rollouts:
                 action_tokens=finished.trajectory.n_action_tokens,
             )
             if self._shaping.potential and task.answer is None:
-                outcome, potentials = await self._potentials(task, outcome, finished.states)
+                outcome, potentials = await self._potentials(
+                    grading, task, outcome, finished.states
+                )
         return Episode(
             id=request.id,
             task=task.name,
@@ -175,13 +177,17 @@ class Rollouts:
             stop_reason=finished.stop_reason,
             heldout=heldout,
             files=finished.files,
-            seconds={**finished.seconds, "grading": time.monotonic() - began},
+            seconds={**finished.seconds, "grading": grading.seconds},
             kind=task.kind,
             potentials=potentials,
         )
 
     async def _potentials(
-        self, task: Task, outcome: Scored, states: Sequence[Mapping[str, bytes]]
+        self,
+        grading: _Grading,
+        task: Task,
+        outcome: Scored,
+        states: Sequence[Mapping[str, bytes]],
     ) -> tuple[Outcome, tuple[float, ...]]:
         """The potential of each state. One that cannot be graded makes the episode Unscored:
         without it the rewards of its turns are not known."""
@@ -190,24 +196,38 @@ class Rollouts:
         for state in states:
             key = frozenset(state.items())
             if key not in known:
-                graded = await self._in_thread(partial(self._grader.grade, task, state))
+                graded = await grading.run(partial(self._grader.grade, task, state))
                 if isinstance(graded, Unscored):
                     return graded, ()
                 known[key] = self._shaping.potential * share_passed(graded)
             potentials.append(known[key])
         return outcome, tuple(potentials)
 
-    async def _grade(self, task: Task, finished: Attempt, *, heldout: bool) -> Outcome:
+    async def _grade(
+        self, grading: _Grading, task: Task, finished: Attempt, *, heldout: bool
+    ) -> Outcome:
         if task.steps and not heldout:
-            return await self._in_thread(
-                lambda: self._grader.grade_steps(task, finished.workspaces)
-            )
-        return await self._in_thread(
-            lambda: self._grader.grade(task, finished.files, heldout=heldout)
-        )
+            return await grading.run(lambda: self._grader.grade_steps(task, finished.workspaces))
+        return await grading.run(lambda: self._grader.grade(task, finished.files, heldout=heldout))
 
-    async def _in_thread(self, grade: Callable[[], Outcome]) -> Outcome:
-        return await asyncio.get_running_loop().run_in_executor(self._grading, grade)
+
+class _Grading:
+    """Grades one episode in the grading threads; `seconds` is what that took, without the wait for
+    a free thread."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+        self.seconds = 0.0
+
+    async def run(self, grade: Callable[[], Outcome]) -> Outcome:
+        def timed() -> Outcome:
+            began = time.monotonic()
+            try:
+                return grade()
+            finally:
+                self.seconds += time.monotonic() - began
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, timed)
 
 
 def _failed(request: Request, cause: Cause, error: Exception) -> Episode:

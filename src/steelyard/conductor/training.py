@@ -53,7 +53,14 @@ from steelyard.conductor.warm_start import (
     warm_start,
     weak_kinds,
 )
-from steelyard.conductor.watching import ROLLBACK, Paused, Watch, rolled_back_to, strongest
+from steelyard.conductor.watching import (
+    ROLLBACK,
+    Paused,
+    Watch,
+    rolled_back_to,
+    scan_for_shortcuts,
+    strongest,
+)
 from steelyard.conductor.workshop import Workshop, tasks_of_split
 from steelyard.episodes import Episode, Scored, Trajectory
 from steelyard.grading import GradingSettings
@@ -508,6 +515,8 @@ class _Run:
             await self._evaluate(f"step-{step}", step, "dev", self._tasks.dev)
             self._listener.phase("reinforcement learning", rl.steps, step)
         alarms = watch.after_step(step)
+        by_name = {task.name: task for task in self._tasks.every}
+        await asyncio.to_thread(scan_for_shortcuts, self._settings.path, by_name, self._store, step)
         # After the evaluation, so that a checkpoint means that all of its step is recorded.
         if last or step % self._settings.checkpoint.every_steps == 0:
             await self._checkpoint(step)

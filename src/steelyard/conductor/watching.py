@@ -1,14 +1,17 @@
-"""Alarms during a run: checked after each step on what was recorded, announced, and obeyed."""
+"""What looks at a run while it goes on: alarms, announced and obeyed, and scans for shortcuts."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from steelyard.conductor.listener import Listener
 from steelyard.monitor.alarms import Action, Alarm, AlarmSettings, check_alarms, read_steps
+from steelyard.monitor.scanners import scan_run
 from steelyard.store import RunReader, RunStore
+from steelyard.tasks import Task
 
 ALARM = "alarm"
 ROLLBACK = "rollback"
@@ -48,11 +51,7 @@ class Watch:
         record = self._record
         if self.quarantined:  # what tasks that are sampled no more did must not raise it again
             record = [s.without(self.quarantined) for s in record]
-        alarms = [
-            alarm
-            for alarm in check_alarms(record, self._settings, self._planned)
-            if alarm.key not in self._raised
-        ]
+        alarms = check_alarms(record, self._settings, self._planned, self._raised)
         for alarm in alarms:
             self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())
             self._remember(alarm.key, alarm.action, alarm.tasks)
@@ -65,6 +64,17 @@ class Watch:
             self.quarantined |= set(tasks)  # it may be raised again, by others
         else:
             self._raised.add(key)
+
+
+def scan_for_shortcuts(path: Path, tasks: Mapping[str, Task], store: RunStore, step: int) -> None:
+    """Scans the episodes recorded since the last scan; what is found lies apart from the data.
+
+    A directory that cannot be written to is not this function's to complain of.
+    """
+    began = time.monotonic()
+    with suppress(OSError), RunReader(path) as reader:
+        scan_run(reader, tasks)
+    store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})
 
 
 def strongest(alarms: Sequence[Alarm]) -> Alarm | None:

@@ -107,6 +107,8 @@ def _experiment(record: RunEvidence, task: str, decision: Decision) -> str | Non
 
 
 def _run(record: RunEvidence) -> Json:
+    """Its verdict is the commonest cause; `next` also says what to do about the commonest one
+    that can be mended."""
     verdicts = Counter(g.verdict for g in record.groups.values())
     decided = {
         g.id: record.decided(g.task, [g]) for g in record.groups.values() if g.verdict != "mixed"
@@ -116,14 +118,18 @@ def _run(record: RunEvidence) -> Json:
         by_why[decision.verdict].append(group)
     causes = sorted(by_why, key=lambda why: -len(by_why[why]))
     bad = [why for why in causes if why not in _BENIGN]
-    verdict = bad[0] if bad else (causes[0] if causes else Why.HAS_GRADIENT)
+    verdict = causes[0] if causes else Why.HAS_GRADIENT
     examples = by_why.get(verdict, [])[:3]
     return {
         "scope": "run",
         "verdict": verdict.value,
         "certainty": _weakest(decided[g] for g in by_why.get(verdict, [])).value,
         "why": list(_run_sentences(record, verdicts, by_why)),
-        "next": advice(verdict, record.config),
+        "next": [
+            step
+            for why in dict.fromkeys([verdict, *bad[:1]])
+            for step in advice(why, record.config)
+        ],
         "episodes": [e for g in examples for e in decided[g].episodes[:1]],
         "groups": dict(verdicts),
         "causes": [_cause(record, why, by_why[why], decided) for why in causes],
@@ -150,7 +156,12 @@ def _run_sentences(
     yield f"{mixed} of {total} groups carried a gradient"
     for why, groups in sorted(by_why.items(), key=lambda item: -len(item[1])):
         tasks = {record.groups[g].task for g in groups}
-        yield f"{why.value.replace('_', ' ')}: {len(groups)} groups of {len(tasks)} tasks"
+        named = f"{_counted(len(groups), 'group')} of {_counted(len(tasks), 'task')}"
+        yield f"{why.value.replace('_', ' ')}: {named}"
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def _weakest(decisions: Iterator[Decision]) -> Certainty:

@@ -27,6 +27,8 @@ def heldout_by_policy(reader: RunReader, steps: Iterable[int]) -> dict[int, floa
     )
     if not rates:
         on_dev = {e.step: e.tally for e in reader.evaluations("dev")}
+        if len(on_dev) < 2:
+            return {}
         return {s: on_dev[s].solved / on_dev[s].n for s in chosen if s in on_dev and on_dev[s].n}
     return {
         step: (rates.get(step, rates[step + 1]) + rates[step + 1]) / 2

@@ -18,6 +18,8 @@ _RESAMPLES = 20_000
 _WORTH_RESAMPLING = 2.0
 """Below so many standard errors the p-value is that of the normal distribution: it is far from any
 level that an alarm spends, and 20,000 resamples a step would be waste."""
+_MANY_UNITS = 300
+"""From here on the normal distribution serves as well, and resampling would take seconds."""
 _LEAST_SPREAD = 0.05
 """Added in quadrature to a standard deviation: a handful of equal units does not prove that there
 is no spread."""
@@ -66,7 +68,7 @@ def growth(
     error = _standard_error(rest_before, rest_after, inflation)
     t = grown / error
     p, quantile = NormalDist().cdf(-t), NormalDist().inv_cdf(1.0 - level)
-    if t > _WORTH_RESAMPLING:
+    if t > _WORTH_RESAMPLING and len(before) + len(after) < _MANY_UNITS:
         draws = np.random.default_rng(seed)
         star = _resampled(rest_before, rest_after, inflation, draws)
         p = (1.0 + float(np.count_nonzero(star >= t))) / (1.0 + _RESAMPLES)
@@ -89,7 +91,7 @@ def exceeds_zero(values: Sequence[float], *, seed: int = 0) -> float:
     if len(x) < 6:
         return 1.0
     t = float(x.mean()) / _error_of_mean(x)
-    if t <= _WORTH_RESAMPLING:
+    if t <= _WORTH_RESAMPLING or len(x) >= _MANY_UNITS:
         return NormalDist().cdf(-t)
     draws = np.random.default_rng(seed)
     sample = x[draws.integers(0, len(x), size=(_RESAMPLES, len(x)))]

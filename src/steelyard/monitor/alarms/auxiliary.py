@@ -22,7 +22,7 @@ def findings(history: History, settings: AuxiliarySettings, rate: float) -> Iter
     if not history.looks_now or not history.windows:
         return
     names = sorted({n for s in history.reference for e in s.episodes for n in e.components})
-    names = [name for name in names if name != _OUTCOME]
+    names = [n for n in names if n != _OUTCOME and ("auxiliary_reward", n) not in history.known]
     stratum = stratum_of(history)
     for name in names:
         level = history.level(rate) / len(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from steelyard.monitor.alarms import (
@@ -36,23 +36,30 @@ _FAMILIES: dict[str, tuple[float, Family]] = {
 """Each family with its share of the run's false-alarm rate. They sum to 1."""
 
 
-def check_alarms(record: Sequence[StepFacts], settings: AlarmSettings, planned: int) -> list[Alarm]:
+def check_alarms(
+    record: Sequence[StepFacts],
+    settings: AlarmSettings,
+    planned: int,
+    known: Collection[tuple[str, str]] = (),
+) -> list[Alarm]:
     """The alarms that hold after the last step of `record`, of a run of `planned` steps.
 
     P(any alarm in an honest run) ≤ false_alarm_rate: each family spends its share, divided evenly
     over its checks in the run (Bonferroni, which holds however the checks depend on each other; at
-    most 50 checks a run, spread evenly). A pure function: nothing is remembered, so an alarm that
-    goes on to hold is returned again.
+    most 50 checks a run, spread evenly). A pure function: an alarm that goes on to hold is returned
+    again, unless its (name, subject) is `known`.
     """
     if not record or not settings.on:
         return []
-    history = History(record, planned, settings.reference_steps)
+    history = History(record, planned, settings.reference_steps, known)
     alarms = []
     for name, (share, family) in _FAMILIES.items():
         section: FamilySettings = getattr(settings, name)
         if not section.on:
             continue
         for found in family(history, section, share * settings.false_alarm_rate):
+            if (found.name, found.subject) in known:
+                continue
             alarms.append(
                 Alarm(
                     name=found.name,

@@ -31,7 +31,7 @@ _PAID_WRONG = 0.5
 
 def findings(history: History, settings: DivergenceSettings, rate: float) -> Iterator[Finding]:
     """`reward_gap` of the run as a whole, `task_jump` of each task of the last step."""
-    if history.looks_now:
+    if history.looks_now and ("reward_gap", "") not in history.known:
         yield from _reward_gap(history, settings, rate * _WHOLE_RUN)
     yield from _task_jumps(history, rate * _ONE_TASK)
 

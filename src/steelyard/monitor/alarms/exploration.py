@@ -25,7 +25,7 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
     pass^k, the share of groups in which some but not all succeed, must be no larger than before;
     and success must lie below `enough_success`.
     """
-    if not history.looks_now:
+    if not history.looks_now or ("exploration_collapse", "") in history.known:
         return
     level = history.level(rate)
     before = _groups(history.reference)

@@ -65,11 +65,15 @@ class StepFacts:
 
 @dataclass(frozen=True)
 class History:
-    """The steps of a run so far, in order, and how many are planned."""
+    """The steps of a run so far, in order, and how many are planned.
+
+    `known` holds the (name, subject) of alarms that were raised before: they need no test.
+    """
 
     steps: Sequence[StepFacts]
     planned: int
     reference_steps: int
+    known: Collection[tuple[str, str]] = ()
 
     @property
     def now(self) -> StepFacts:

@@ -98,7 +98,7 @@ class AlarmSettings(BaseModel):
         0.05, gt=0, lt=1, description="chance that a whole honest run raises any alarm"
     )
     reference_steps: PositiveInt = Field(
-        4, description="first RL steps, which later ones are compared with"
+        3, description="first RL steps, which later ones are compared with"
     )
     divergence: DivergenceSettings = DivergenceSettings()
     verifier: VerifierSettings = VerifierSettings()

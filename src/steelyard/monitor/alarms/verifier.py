@@ -38,6 +38,8 @@ def findings(history: History, settings: VerifierSettings, rate: float) -> Itera
             "episodes): it may demand one way of writing it; read what its failed checks say",
         ),
     ):
+        if (name, "") in history.known:
+            continue
         values, accepted, disputed = [], 0, []
         for step in history.steps:
             by_task: dict[str, list[EpisodeFacts]] = defaultdict(list)

@@ -92,8 +92,8 @@ _COUNTS = {
     "turns": "n_turns",
     "tokens": "n_action_tokens",
     "tool calls": "n_calls",
-    "calls answered with an error": "n_call_errors",
-    "repeated calls": "n_repeated_calls",
+    "failed tool calls": "n_call_errors",
+    "repeated tool calls": "n_repeated_calls",
 }
 """What an episode costs, by the field that counts it; a record may lack the last three."""
 

@@ -35,7 +35,11 @@ def _sentences(story: Story) -> Iterator[str]:
 def _progress(story: Story) -> Iterator[str]:
     known = [(stage, stage.rate) for stage in story.stages if stage.rate is not None]
     if not known:
-        yield "No evaluation has ended yet."
+        if story.unseen:
+            step, rate = story.unseen[-1]
+            yield f"Success on unseen dev tasks at step {step}: {_said(rate)}."
+        else:
+            yield "No evaluation on unseen tasks has ended yet."
         return
     (first, before), (last, after) = known[0], known[-1]
     if first is last:
@@ -56,10 +60,14 @@ def _belief(story: Story) -> Iterator[str]:
     step, paid, accepted = known[-1]
     assert paid is not None
     assert accepted is not None
+    first = known[0][0]
+    before = ""
+    if first is not step and first.gap is not None:
+        before = f" ({100 * first.gap:.1f} at step {first.step})"
     yield (
         f"At step {step.step} the verifier paid {_said(paid)} of the training episodes, and the"
         f" held-out checks accept {_said(accepted)} of the same ones: a gap of"
-        f" {100 * (paid.value - accepted.value):.1f} points."
+        f" {100 * (paid.value - accepted.value):.1f} points{before}."
     )
 
 

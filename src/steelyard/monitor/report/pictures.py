@@ -111,9 +111,16 @@ def signals(story: Story) -> Html | None:
 
 
 def small_charts(story: Story) -> Html | None:
-    """Groups by verdict, entropy, seconds by phase, throughput, cost of an episode."""
+    """Groups by verdict, parts of the reward, entropy, time, throughput, cost of an episode."""
     steps = story.summary["steps"]
-    figures = [_groups(steps), _entropy(steps), _seconds(steps), _speed(steps), *_costs(story)]
+    figures = [
+        _groups(steps),
+        _entropy(steps),
+        _parts(steps),
+        _seconds(steps),
+        _speed(steps),
+        *_costs(story),
+    ]
     drawn = [figure for figure in figures if figure is not None]
     return element("div", *drawn, class_="charts") if drawn else None
 
@@ -137,8 +144,7 @@ def _groups(steps: Sequence[Json]) -> Html | None:
 
 
 def _entropy(steps: Sequence[Json]) -> Html | None:
-    points = [Point(s["step"], s["entropy"]) for s in steps if s["entropy"] is not None]
-    return _single("Entropy", "nats a token", points, "entropy")
+    return _single("Entropy", "nats a token", _known(steps, "entropy"), "entropy")
 
 
 def _seconds(steps: Sequence[Json]) -> Html | None:
@@ -181,13 +187,42 @@ def _speed(steps: Sequence[Json]) -> Html | None:
     return _figure("Tokens a second", [_legend([(x.name, x.style) for x in lines]), chart])
 
 
+def _parts(steps: Sequence[Json]) -> Html | None:
+    """The reward that training saw, and what was added to the verifier's, where it was shaped."""
+    names = list(dict.fromkeys(name for s in steps for name in s["components"]))
+    if not names:
+        return None
+    lines = [Line("as trained", "phase0", _known(steps, "reward_shaped_mean"))]
+    if "outcome" not in names:
+        lines.append(Line("verifier alone", "phase3", _known(steps, "reward_mean")))
+    for i, name in enumerate(names):
+        points = [
+            Point(s["step"], v) for s in steps if (v := s["components"].get(name)) is not None
+        ]
+        lines.append(Line(words(name), f"phase{1 + i % 2}", points))
+    values = [p.y for line in lines for p in line.points]
+    top = nice_top(max(abs(v) for v in values))
+    xs = [p.x for line in lines for p in line.points]
+    chart = line_chart(
+        "parts of the reward", [line for line in lines if line.points], width=_NARROW,
+        height=210.0, x_range=(min(xs), max(xs)), y_range=(-top if min(values) < 0 else 0.0, top),
+        y_text=lambda v: f"{v:.2g}",
+    )  # fmt: skip
+    return _figure("Parts of the reward", [_legend([(x.name, x.style) for x in lines]), chart])
+
+
+def _known(steps: Sequence[Json], name: str) -> list[Point]:
+    return [Point(s["step"], s[name]) for s in steps if s[name] is not None]
+
+
 def _costs(story: Story) -> list[Html | None]:
-    names = dict.fromkeys(name for s in story.steps for name in s.per_episode)
-    wanted = [n for n in names if n != "turns" or "tool calls" not in names]
+    """What an episode takes, where that changes."""
     charts = []
-    for name in wanted[:4]:
+    for name in dict.fromkeys(name for s in story.steps for name in s.per_episode):
         points = [Point(s.step, s.per_episode[name]) for s in story.steps if name in s.per_episode]
-        charts.append(_single(f"{name[0].upper()}{name[1:]} an episode", "mean", points, "cost"))
+        if any(p.y != points[0].y for p in points):
+            title = f"{name[0].upper()}{name[1:]} per episode"
+            charts.append(_single(title, "mean", points, "cost"))
     return charts
 
 

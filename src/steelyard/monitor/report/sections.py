@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steelyard.monitor.report.curves import Rate
 from steelyard.monitor.report.html import Html, element, joined, table
 from steelyard.monitor.report.story import Example, Story
-from steelyard.monitor.report.transcript import diff, transcript
+from steelyard.monitor.report.transcript import difference, transcript
 from steelyard.monitor.text import bounds, duration, percent
 
 
@@ -34,16 +34,23 @@ def alarms(story: Story) -> Html:
                 else None,
             )
         )
-    return element("ul", *items, class_="alarms")
+    undone = [element("p", text) for text in story.rollbacks]
+    return joined([element("ul", *items, class_="alarms"), *undone])
 
 
 def examples(story: Story) -> Html:
-    """Episodes side by side, with what the workspaces at their ends differ in."""
-    if not story.examples:
-        return element("p", "The record has no failure before and success after.", class_="quiet")
-    pair = element("div", *(_example(e) for e in story.examples[:2]), class_="pair")
-    rest = [element("div", _example(e), class_="alone") for e in story.examples[2:]]
-    return joined([pair, _difference(story), *rest])
+    """Episodes side by side, what the workspaces at their ends differ in, and a doubtful one."""
+    parts: list[Html | None] = []
+    if story.pair:
+        parts.append(element("div", *(_example(e) for e in story.pair), class_="pair"))
+        parts.append(_difference(story.pair[-1]))
+    else:
+        said = "The record has no failure before training with a success after it."
+        parts.append(element("p", said, class_="quiet"))
+    if story.suspect is not None:
+        parts.append(element("div", _example(story.suspect), class_="alone"))
+        parts.append(_difference(story.suspect))
+    return joined(parts)
 
 
 def _example(example: Example) -> Html:
@@ -57,21 +64,12 @@ def _example(example: Example) -> Html:
     )
 
 
-def _difference(story: Story) -> Html | None:
-    if len(story.examples) < 2:
-        return None
-    first, second = (e.episode for e in story.examples[:2])
-    if first["task"] != second["task"]:
-        return None
-    changed = diff(first["files"], second["files"])
+def _difference(example: Example) -> Html | None:
+    changed = difference(example.changes)
     if changed is None:
         return None
-    return element(
-        "div",
-        element("h3", "The final workspaces: − before, + after"),
-        changed,
-        class_="alone",
-    )
+    title = f"What changed in {example.episode['id']}, against {example.changes['against']}"
+    return element("div", element("h3", title), changed, class_="alone")
 
 
 def tasks(story: Story) -> Html:
@@ -106,7 +104,7 @@ def unscored(story: Story) -> Html:
             "training",
             "evaluation",
             "held-out checks",
-            "first known of it",
+            "what is known of the first",
         ],
         [
             [
@@ -127,28 +125,45 @@ def unscored(story: Story) -> Html:
     return joined([element("p", said), drawn])
 
 
-def at_zero(story: Story) -> Html | None:
-    """Kinds that the final policy never solves, and what the record says of the whole run."""
-    kinds: Mapping[str, Any] = story.summary["kinds_at_zero"]
-    items = [
-        element("li", element("b", kind or "all tasks"), f": {found['cause']}.")
-        for kind, found in kinds.items()
+def diagnosis(story: Story) -> Html:
+    """Why groups carried no gradient, and which kinds the final policy never solves."""
+    found, kinds = story.diagnosis, story.summary["kinds_at_zero"]
+    said = f"Of the others, first of all: {words(found['verdict'])} ({words(found['certainty'])})."
+    causes = [
+        [words(c["cause"]), str(c["groups"]), str(c["tasks"]), f"{c['example']}: {_list(c['why'])}"]
+        for c in found["causes"]
     ]
-    said = _diagnosis(story.diagnosis) if story.diagnosis else None
-    if not items and said is None:
-        return None
-    return joined([element("ul", *items, class_="plain") if items else None, said])
-
-
-def _diagnosis(found: Mapping[str, Any]) -> Html:
-    why, further = found.get("why") or [], found.get("next") or []
+    never = [
+        element("li", element("b", kind or "all tasks"), f": {cause['cause']}.")
+        for kind, cause in kinds.items()
+    ]
     return joined(
         [
-            element("p", element("b", "Of the whole run: "), words(str(found.get("verdict", "")))),
-            element("ul", *(element("li", str(text)) for text in why), class_="plain"),
-            element("p", "To try next: " + "; ".join(map(str, further))) if further else None,
+            element("p", f"{found['why'][0]}. ", element("b", said) if causes else None)
+            if found["why"]
+            else None,
+            table(["cause", "groups", "tasks", "for example"], causes) if causes else None,
+            element("p", f"To try next: {_list(found['next'])}.") if found["next"] else None,
+            element("h3", "Kinds that the final policy never solves") if never else None,
+            element("ul", *never, class_="plain") if never else None,
         ]
     )
+
+
+def findings(story: Story) -> Html | None:
+    """What the scanners found in trajectories: leads, for a person to judge."""
+    if not story.findings:
+        return None
+    rows = []
+    for f in story.findings[-12:]:
+        where = f["episode"] if f["turn"] is None else f"{f['episode']}, turn {f['turn'] + 1}"
+        rows.append([words(f["scanner"]), words(f["severity"]), where, f["text"]])
+    said = f"{len(story.findings):,} in all; the latest of them:"
+    return joined([element("p", said), table(["scanner", "severity", "where", "what"], rows)])
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return "; ".join(map(str, sentences))
 
 
 _KEYS = (

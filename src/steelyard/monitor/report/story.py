@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from steelyard.monitor.report.curves import Rate, StepRates, solved_rate, step_rates
 from steelyard.monitor.scores import Json, headline
 from steelyard.monitor.summary import HEADLINES, before_and_after
-from steelyard.monitor.views import VIEWS, view
+from steelyard.monitor.views import view
 from steelyard.store import EpisodeRecord, Event, RunReader
 
 STAGES = {"base": "base model", "warm_start": "after warm start", "final": "after RL"}
@@ -34,11 +33,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One episode worth reading: `title` says why."""
+    """One episode worth reading: `title` says why; `changes` is the view of that name."""
 
     title: str
     style: str
     episode: Json
+    changes: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,12 @@ class Story:
     tasks: Mapping[str, Mapping[str, int]]
     audit: Sequence[str]
     alarms: Sequence[Alarm]
-    diagnosis: Json | None
+    rollbacks: Sequence[str]
+    findings: Sequence[Json]
+    diagnosis: Json
     outcomes: Sequence[Json]
-    examples: Sequence[Example]
+    pair: Sequence[Example]
+    suspect: Example | None
     notes: Sequence[str]
     run_file: str
 
@@ -78,7 +81,7 @@ def read_story(run: Path) -> Story:
     Raises: RunNotFound, UnknownSchema.
     """
     with RunReader(run) as reader:
-        found = view(reader, "summary")
+        found, raised = view(reader, "summary"), view(reader, "alarms")
         records = reader.episode_records()
         events = reader.events()
         return Story(
@@ -90,10 +93,13 @@ def read_story(run: Path) -> Story:
             steps=step_rates(r for r in records if r.purpose == "train"),
             tasks=_tasks(records),
             audit=[e.text for e in events if e.kind == "audit"],
-            alarms=_alarms(reader, events),
-            diagnosis=_view(reader, "diagnosis"),
+            alarms=[_alarm(a) for a in raised["alarms"]],
+            rollbacks=[r["text"] for r in raised["rollbacks"]],
+            findings=view(reader, "findings")["findings"],
+            diagnosis=view(reader, "diagnosis"),
             outcomes=view(reader, "outcomes")["outcomes"],
-            examples=_examples(reader, records),
+            pair=_pair(reader),
+            suspect=_suspect(reader, records),
             notes=list(dict.fromkeys(e.text for e in events if e.kind == "note")),
             run_file=_run_file(reader),
         )
@@ -145,52 +151,46 @@ def _algorithm(events: Sequence[Event]) -> Json:
     return {}
 
 
-def _alarms(reader: RunReader, events: Sequence[Event]) -> list[Alarm]:
-    """Those that were raised while it ran; else those that its record raises now."""
-    raised: list[tuple[int | None, str, Mapping[str, Any]]] = [
-        (e.step, e.text, e.data) for e in events if e.kind == "alarm"
-    ]
-    if not raised:
-        later = (_view(reader, "alarms") or {}).get("alarms", [])
-        raised = [(a.get("step"), a.get("text", ""), a) for a in later]
-    return [
-        Alarm(
-            str(data.get("name", "alarm")),
-            step,
-            text,
-            str(data.get("action", "")),
-            [str(e) for e in data.get("episodes", ())],
-        )
-        for step, text, data in raised
-    ]
-
-
-def _view(reader: RunReader, name: str) -> Json | None:
-    return view(reader, name) if name in VIEWS else None
-
-
-def _examples(reader: RunReader, records: Sequence[EpisodeRecord]) -> list[Example]:
-    """A failure before training, a success after it, and work that was paid and is wrong."""
-    found = []
-    pair = before_and_after(reader)
-    if pair is not None:
-        before, after = view(reader, "episode", pair)["episodes"]
-        found += [Example("Before training", "bad", before), Example("After", "good", after)]
-    suspect = next(
-        (
-            r.id
-            for r in reversed(records)
-            if r.raw is not None
-            and r.raw >= 1.0
-            and r.heldout_reward is not None
-            and r.heldout_reward < 1.0
-        ),
-        None,
+def _alarm(raised: Json) -> Alarm:
+    return Alarm(
+        str(raised["name"]),
+        raised["step"],
+        raised["text"],
+        str(raised.get("action", "")),
+        [str(e) for e in raised.get("episodes", ())],
     )
-    if suspect is not None:
-        (episode,) = view(reader, "episode", [suspect])["episodes"]
-        found.append(Example("Paid by the verifier, rejected by held-out checks", "bad", episode))
-    return found
+
+
+def _example(reader: RunReader, title: str, style: str, name: str, other: str = "") -> Example:
+    """The episode `name`; its changes are those to the task, or else to the episode `other`."""
+    (episode,) = view(reader, "episode", [name])["episodes"]
+    changes = view(reader, "changes", [name])
+    if other and not changes["files"]:
+        changes = view(reader, "changes", [name, other])
+    return Example(title, style, episode, changes)
+
+
+def _pair(reader: RunReader) -> list[Example]:
+    """A failure before training and a success after it; empty where there are none."""
+    pair = before_and_after(reader)
+    if pair is None:
+        return []
+    before, after = pair
+    return [
+        _example(reader, "Before training", "bad", before),
+        _example(reader, "After", "good", after, before),
+    ]
+
+
+def _suspect(reader: RunReader, records: Sequence[EpisodeRecord]) -> Example | None:
+    """The latest episode that the verifier paid in full and that held-out checks reject."""
+    for r in reversed(records):
+        if r.raw is None or r.heldout_reward is None:
+            continue
+        if r.raw >= 1.0 and r.heldout_reward < 1.0:
+            title = "Paid by the verifier, rejected by held-out checks"
+            return _example(reader, title, "bad", r.id)
+    return None
 
 
 def _run_file(reader: RunReader) -> str:

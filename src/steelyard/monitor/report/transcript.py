@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
-
 from steelyard.monitor.report.html import Html, element, joined
 from steelyard.monitor.scores import Json
 from steelyard.monitor.text import clipped
 
-_MOST_LINES, _MOST_CHARACTERS = 24, 2400
+_MOST_LINES, _MOST_CHARACTERS, _MOST_DIFF_LINES = 24, 2400, 60
 
 
 def transcript(episode: Json) -> Html:
@@ -18,22 +15,24 @@ def transcript(episode: Json) -> Html:
     return element("div", *turns, _verdict(episode), class_="transcript")
 
 
-def diff(before: Mapping[str, str], after: Mapping[str, str]) -> Html | None:
-    """How the second workspace differs from the first, file by file; None where it does not."""
+def difference(changes: Json) -> Html | None:
+    """What became of the files, from the view `changes`; None where nothing did."""
     drawn = []
-    for name in sorted({*before, *after}):
-        old, new = (files.get(name, "").splitlines() for files in (before, after))
-        lines = list(difflib.unified_diff(old, new, lineterm=""))[2:]
+    for file in changes["files"]:
+        lines = file["lines"]
         if lines:
-            shown = [*lines[:60], *([f"… {len(lines) - 60} more lines"] if len(lines) > 60 else [])]
-            drawn.append(element("p", name, class_="file"))
-            drawn.append(element("pre", *(_diff_line(line) for line in shown), class_="diff"))
+            shown = [_diff_line(mark, text) for mark, text in lines[:_MOST_DIFF_LINES]]
+            if len(lines) > _MOST_DIFF_LINES:
+                shown.append(_diff_line("@", f"… {len(lines) - _MOST_DIFF_LINES} more lines"))
+            drawn.append(element("p", f"{file['name']}, {file['status']}", class_="file"))
+            drawn.append(element("pre", *shown, class_="diff"))
     return joined(drawn) if drawn else None
 
 
-def _diff_line(line: str) -> Html:
-    style = {"+": "added", "-": "removed", "@": "place"}.get(line[:1])
-    return element("span", line[:_MOST_CHARACTERS] + "\n", class_=style)
+def _diff_line(mark: str, text: str) -> Html:
+    style = {"+": "added", "-": "removed", "@": "place"}.get(mark)
+    line = text if mark == "@" else mark + text
+    return element("span", f"{line[:_MOST_CHARACTERS]} ", class_=style)
 
 
 def _turn(number: int, turn: Json) -> Html:
@@ -62,7 +61,7 @@ def _verdict(episode: Json) -> Html:
     if episode["cause"] is not None:
         detail = f": {episode['cause_detail']}" if episode["cause_detail"] else ""
         return element("p", f"unscored, {_words(episode['cause'])}{detail}", class_="verdict")
-    ended = f"reward {episode['reward']:g}, ended: {_words(episode['stop_reason'])}"
+    ended = f"reward {episode['reward']:.3g}, ended: {_words(episode['stop_reason'])}"
     suites = [
         _suite(title, episode[suite])
         for title, suite in (("training checks", "checks"), ("held-out checks", "heldout_checks"))

@@ -88,7 +88,7 @@ def scan_run(reader: RunReader, tasks: Mapping[str, Task] | None = None) -> list
 def _scan(
     reader: RunReader, tasks: Mapping[str, Task], keys: list[tuple[int, str]], progress: Progress
 ) -> list[Finding]:
-    untouched: dict[str, Any] = getattr(reader, "untouched", dict)()
+    untouched = reader.untouched()
     known: dict[str, Given] = {}
     every: list[Finding] = []
     size, scanned = progress.bytes, progress.scanned
