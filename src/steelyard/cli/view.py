@@ -37,6 +37,7 @@ def view(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((_ADDRESS, port))
+            listening.listen()  # now, so that the address works as soon as it is printed
         except OSError as error:
             raise ValueError(
                 f"port {port} of {_ADDRESS} cannot be used ({error.strerror}): choose another"
