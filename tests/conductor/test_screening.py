@@ -38,6 +38,9 @@ def test_an_accepted_one_is_named_in_the_record(folder: RunFolder) -> None:
         audits = [event for event in reader.events() if event.kind == "audit"]
     assert len(audits) == 1
     assert audits[0].text.startswith("broken: rewards.py:score: doing nothing is paid in full")
+    assert audits[0].data["task"] == "rewards.py:score"
+    assert audits[0].data["verdict"] == "broken"
+    assert "cheat" in audits[0].data["kinds"]
 
 
 def test_each_content_is_audited_once(
