@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -34,15 +35,21 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
+def open_directory() -> Iterator[Path]:
+    """A directory that other users may enter; pytest's own are closed by each of its sessions."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
 def ordinary_user(
-    tmp_path_factory: pytest.TempPathFactory,
+    open_directory: Path,
 ) -> Callable[[list[str]], subprocess.CompletedProcess[str]]:
     """Runs Python as an unprivileged uid, in an environment of its own with our sources."""
     if os.geteuid() != 0:
         pytest.skip("only root can become an ordinary user")
-    root = tmp_path_factory.mktemp("ordinary")
-    for directory in (root, *list(root.parents)[:-2]):
-        directory.chmod(0o755)
+    root = open_directory
     environment = root / "environment"
     make = [find_python().executable, "-m", "venv", "--without-pip", str(environment)]
     if subprocess.run(make, capture_output=True, check=False).returncode != 0:
