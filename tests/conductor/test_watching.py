@@ -9,7 +9,9 @@ import sqlite3
 import pytest
 from run_folder import RunFolder
 from safetensors.numpy import load_file
+from typer.testing import CliRunner
 
+from steelyard.cli.main import app
 from steelyard.conductor import Paused, read_run_file, train, watching
 from steelyard.conductor.checkpoints import prune
 from steelyard.conductor.collect import next_draw
@@ -62,20 +64,21 @@ def run(folder, name, action, *changes, resume=False):
 
 
 def settings_of(folder, name, action, *changes):
-    return read_run_file(
-        folder.run_file(name),
-        [
-            f"rl.steps={STEPS}",
-            "rl.groups_per_step=1",
-            "rl.max_groups_per_step=1",
-            "rl.episodes_per_group=8",
-            "rl.learning_rate=1e-3",
-            "evaluation.every_steps=1",
-            f"alarms.on_alarm={action}",
-            "alarms.unscored.tolerated=1e-6",
-            *changes,
-        ],
-    )
+    return read_run_file(folder.run_file(name), changes_of(action, *changes))
+
+
+def changes_of(action, *changes):
+    return [
+        f"rl.steps={STEPS}",
+        "rl.groups_per_step=1",
+        "rl.max_groups_per_step=1",
+        "rl.episodes_per_group=8",
+        "rl.learning_rate=1e-3",
+        "evaluation.every_steps=1",
+        f"alarms.on_alarm={action}",
+        "alarms.unscored.tolerated=1e-6",
+        *changes,
+    ]
 
 
 def weights(directory, step):
@@ -265,6 +268,16 @@ def test_a_quarantined_task_is_sampled_no_more_and_the_others_come_as_they_would
     assert groups[-1].id != "g7", "the turns of the quarantined task were passed over"
     with RunReader(directory.path) as reader:
         assert next_draw(g.id for g in reader.groups()) == int(groups[-1].id[1:]) + 1
+
+
+def test_a_run_whose_tasks_are_all_quarantined_is_not_told_to_resume(folder):
+    folder.reward("if len(answer) % 3 == 0:", "    raise RuntimeError('broken')", "return 1.0")
+    path = folder.run_file("none-left")
+    sets = [part for c in changes_of("quarantine", "rl.steps=12") for part in ("--set", c)]
+    result = CliRunner().invoke(app, ["train", str(path), *sets])
+    assert result.exit_code == 3
+    assert "start another run" in result.output
+    assert "--resume" not in result.output
 
 
 def test_a_rollback_comes_before_a_pause_and_a_warning_decides_nothing():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -168,6 +169,8 @@ def _open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> R
 def _require_same_settings(settings: RunSettings) -> None:
     """A run continues as it began, or its record would describe another one.
 
+    Where numbers are sent besides the record changes nothing of it: sinks may come and go.
+
     Raises:
         ValueError: names the first key that differs.
     """
@@ -177,7 +180,7 @@ def _require_same_settings(settings: RunSettings) -> None:
     except (RunNotFound, UnknownSchema):
         return  # nothing was recorded, or opening the store says what is wrong
     for key in sorted(recorded.keys() | given.keys()):
-        if recorded.get(key) != given.get(key):
+        if not key.startswith("sinks.") and recorded.get(key) != given.get(key):
             raise ValueError(
                 f"{settings.path}: the run was started with {key} = {recorded.get(key)!r}, now it "
                 f"is {given.get(key)!r}; resume with the same settings or start another run.name"
@@ -666,5 +669,5 @@ def _is_finished(settings: RunSettings) -> bool:
 def _try_to_record(store: RunStore, error: BaseException) -> None:
     try:
         store.finish("failed", f"{type(error).__name__}: {error}")
-    except OSError:  # the disk may be what failed
+    except (OSError, sqlite3.Error):  # the disk or the record may be what failed
         print("steelyard: the failure could not be recorded", file=sys.stderr)
