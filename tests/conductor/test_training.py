@@ -14,7 +14,8 @@ from safetensors.numpy import load_file
 from steelyard.conductor import estimate, read_run_file, train
 from steelyard.conductor.listener import NullListener
 from steelyard.conductor.settings import as_table
-from steelyard.conductor.training import _open_store, _try_to_record
+from steelyard.conductor.starting import open_store
+from steelyard.conductor.training import _try_to_record
 from steelyard.monitor import view
 from steelyard.store import RunDirectory, RunExists, RunNotFound, RunReader, RunStore, UnknownSchema
 
@@ -142,9 +143,9 @@ def test_a_run_continues_without_its_sinks(folder):
     RunStore.start(began.path, as_table(began)).close()
     settings = read_run_file(path)
     assert as_table(settings) != as_table(began)
-    _open_store(settings, None, resume=True).close()
+    open_store(settings, None, resume=True).close()
     with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
-        _open_store(read_run_file(path, ["rl.steps=9"]), None, resume=True)
+        open_store(read_run_file(path, ["rl.steps=9"]), None, resume=True)
 
 
 def test_a_record_that_broke_does_not_hide_the_failure(tmp_path, capsys):

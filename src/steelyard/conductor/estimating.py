@@ -12,7 +12,7 @@ from steelyard.agents import demonstration_texts
 from steelyard.agents.prompt import first_messages
 from steelyard.conductor.batches import SPARED
 from steelyard.conductor.settings import RunSettings, WarmStartSection
-from steelyard.conductor.training import RunTasks
+from steelyard.conductor.starting import RunTasks
 from steelyard.conductor.warm_start import n_batches
 from steelyard.conductor.watching import checkpoints_kept
 from steelyard.models import ChatRenderer, resolve
