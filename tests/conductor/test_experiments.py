@@ -177,3 +177,22 @@ def test_held_out_checks_that_accept_what_the_verifier_refuses() -> None:
     assert verdict(attempts(8, 1.0, 1.0), 8) == ("mastered", "shown")
     assert verdict(attempts(8, 1.0, 0.0), 8) == ("verifier_accepts_wrong_work", "likely")
     assert judge({"untouched": no, "reference": yes}, [], 8) is None
+
+
+def test_refused_attempts_of_all_policies_are_a_share_of_the_attempts_of_all() -> None:
+    no, yes = (
+        Graded(Scored(0.0, (Check("a", False),)), Scored(0.0)),
+        Graded(Scored(1.0), Scored(1.0)),
+    )
+
+    def verdict(refused: int) -> str:
+        """One of four own attempts was refused, and `refused` of eight of another policy."""
+        own = [*attempts(1, 0.0, 1.0), *attempts(3, 0.0, 0.0)]
+        other = [*attempts(refused, 0.0, 1.0), *attempts(8 - refused, 0.0, 0.0)]
+        played = [Played("own", "m", own, 4), Played("other", "n", other, 8)]
+        found = judge({"untouched": no, "reference": yes}, played, 8)
+        assert found is not None
+        return found.verdict.value
+
+    assert verdict(refused=2) == "beyond_present_ability"  # 3 of 12
+    assert verdict(refused=6) == "verifier_rejects_right_work"  # 7 of 12

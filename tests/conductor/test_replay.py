@@ -8,11 +8,11 @@ import pytest
 import torch
 from run_folder import RunFolder
 
-from steelyard.conductor import read_run_file, train
+from steelyard.conductor import read_run_file, replay, train
 from steelyard.conductor.batches import GradientWatch
 from steelyard.conductor.listener import NullListener
 from steelyard.conductor.recording import token_fields
-from steelyard.conductor.replay import recorded_batch, replay
+from steelyard.conductor.replaying import recorded_batch
 from steelyard.conductor.update import Update
 from steelyard.learner import StepMetrics
 from steelyard.learner.trained import TrainedWeights

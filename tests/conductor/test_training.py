@@ -2,6 +2,7 @@ import contextlib
 import math
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from steelyard.conductor import read_run_file, train
+from steelyard.conductor import estimate, read_run_file, train
 from steelyard.conductor.listener import NullListener
+from steelyard.conductor.settings import as_table
+from steelyard.conductor.starting import open_store
+from steelyard.conductor.training import _try_to_record
 from steelyard.monitor import view
-from steelyard.store import RunDirectory, RunExists, RunNotFound, RunReader, UnknownSchema
+from steelyard.store import RunDirectory, RunExists, RunNotFound, RunReader, RunStore, UnknownSchema
 
 
 def run(path, *, resume=False, changes=()):
@@ -123,6 +127,33 @@ def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
 def test_a_run_continues_only_with_its_own_settings(finished):
     with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
         run(finished.parents[1] / "first.toml", changes=["rl.steps=9"], resume=True)
+
+
+@pytest.mark.parametrize(("changes", "kept"), [((), 1), (("alarms.on_alarm=rollback",), 2)])
+def test_the_disk_holds_every_checkpoint_that_may_be_there_at_once(folder, changes, kept):
+    settings = read_run_file(folder.run_file("estimated"), ["checkpoint.keep=1", *changes])
+    found = estimate(settings)
+    # Besides the latest: the best, those before two bad batches, and one that is being written.
+    assert found.disk_gb == pytest.approx((kept + 4) * 12 * found.parameters / 1e9)
+
+
+def test_a_run_continues_without_its_sinks(folder):
+    path = folder.run_file("unplugged")
+    began = read_run_file(path, ["sinks.tensorboard=true", 'sinks.trackio={project="p"}'])
+    RunStore.start(began.path, as_table(began)).close()
+    settings = read_run_file(path)
+    assert as_table(settings) != as_table(began)
+    open_store(settings, None, resume=True).close()
+    with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
+        open_store(read_run_file(path, ["rl.steps=9"]), None, resume=True)
+
+
+def test_a_record_that_broke_does_not_hide_the_failure(tmp_path, capsys):
+    with RunStore.start(tmp_path / "run", {}) as store:
+        with contextlib.closing(sqlite3.connect(store.directory.database)) as connection:
+            connection.execute("DROP TABLE events")
+        _try_to_record(store, ValueError("what went wrong"))
+    assert "could not be recorded" in capsys.readouterr().err
 
 
 def test_training_moves_the_weights_and_the_checkpoint_loads(finished, tiny_model):

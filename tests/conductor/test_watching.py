@@ -4,29 +4,43 @@ One group a step, so the third draw's task comes in step 3; the reward function 
 that task's answers, which raises the alarm `unscored` there.
 """
 
+import sqlite3
+
 import pytest
 from run_folder import RunFolder
 from safetensors.numpy import load_file
+from typer.testing import CliRunner
 
-from steelyard.conductor import Paused, read_run_file, train
+from steelyard.cli.main import app
+from steelyard.conductor import Paused, read_run_file, train, watching
 from steelyard.conductor.checkpoints import prune
 from steelyard.conductor.collect import next_draw
 from steelyard.conductor.listener import NullListener
-from steelyard.conductor.watching import strongest
+from steelyard.conductor.training import _Run
+from steelyard.conductor.watching import checkpoints_kept, strongest, unheeded
 from steelyard.curriculum import TaskOrder
 from steelyard.monitor import view
-from steelyard.monitor.alarms import Alarm
+from steelyard.monitor.alarms import Alarm, AlarmSettings
 from steelyard.store import RunDirectory, RunReader, RunStore
 
 STEPS = 5
 
 
 class Hears(NullListener):
-    def __init__(self):
-        self.alarms = []
+    def __init__(self, path):
+        self.path = path
+        self.alarms, self.notes, self.told = [], [], []
 
     def alarm(self, alarm):
         self.alarms.append(alarm)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def step(self, metrics):
+        """A step is told of when all of its numbers are recorded: sinks read them then."""
+        with RunReader(self.path) as reader:
+            self.told.append(reader.steps("rl")[-1])
 
 
 def spoil(folder):
@@ -40,26 +54,31 @@ def spoil(folder):
 
 
 def run(folder, name, action, *changes, resume=False):
-    heard = Hears()
-    settings = read_run_file(
-        folder.run_file(name),
-        [
-            f"rl.steps={STEPS}",
-            "rl.groups_per_step=1",
-            "rl.max_groups_per_step=1",
-            "rl.episodes_per_group=8",
-            "rl.learning_rate=1e-3",
-            "evaluation.every_steps=1",
-            f"alarms.on_alarm={action}",
-            "alarms.unscored.tolerated=1e-6",
-            *changes,
-        ],
-    )
+    settings = settings_of(folder, name, action, *changes)
+    heard = Hears(settings.path)
     try:
         train(settings, heard, resume=resume)
     except Paused as pause:
         return RunDirectory(settings.path), heard.alarms, pause
     return RunDirectory(settings.path), heard.alarms, None
+
+
+def settings_of(folder, name, action, *changes):
+    return read_run_file(folder.run_file(name), changes_of(action, *changes))
+
+
+def changes_of(action, *changes):
+    return [
+        f"rl.steps={STEPS}",
+        "rl.groups_per_step=1",
+        "rl.max_groups_per_step=1",
+        "rl.episodes_per_group=8",
+        "rl.learning_rate=1e-3",
+        "evaluation.every_steps=1",
+        f"alarms.on_alarm={action}",
+        "alarms.unscored.tolerated=1e-6",
+        *changes,
+    ]
 
 
 def weights(directory, step):
@@ -145,6 +164,93 @@ def test_a_rollback_that_was_killed_half_way_is_carried_out(made):
         assert [s.step for s in reader.steps("rl")] == [1, 2, 3]
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def killed(*_, **__):
+    raise Killed
+
+
+def test_a_rollback_outlives_a_kill_before_it_and_never_goes_back_to_what_raised_it(
+    made, monkeypatch
+):
+    folder, warned, *_ = made
+    changes = ["checkpoint.keep=1", "evaluation.every_steps=0"]
+    with monkeypatch.context() as context:
+        context.setattr(_Run, "_roll_back", killed)
+        with pytest.raises(Killed):
+            run(folder, "back", "rollback", *changes)
+    directory, (alarm,), _ = run(folder, "back", "rollback", *changes, resume=True)
+    assert alarm.step == 3
+    with RunReader(directory.path) as reader:
+        assert [e.data["to_step"] for e in reader.events("rollback")] == [1]
+        assert [s.step for s in reader.steps("rl")] == [1, 2, 3]
+    assert directory.checkpoint_steps() == [1], "the newest but one was kept against keep=1"
+    assert weights(directory, 1) == weights(warned, 1)
+
+
+def test_an_alarm_that_was_recorded_and_saved_but_not_obeyed_is_obeyed_first(made, monkeypatch):
+    folder, warned, *_ = made
+    add_event = RunStore.add_event
+
+    def until_paused(store, kind, *args, **data):
+        if kind == "paused":
+            raise Killed
+        add_event(store, kind, *args, **data)
+
+    with monkeypatch.context() as context:
+        context.setattr(RunStore, "add_event", until_paused)
+        with pytest.raises(Killed):
+            run(folder, "late", "pause", "checkpoint.keep=9")
+    directory, heard, pause = run(folder, "late", "pause", "checkpoint.keep=9", resume=True)
+    assert "paused after step 3 by the alarm unscored" in str(pause)
+    assert heard == [], "it was announced before"
+    assert unheeded(directory.path, 3) is None
+    with sqlite3.connect(directory.database) as connection:
+        connection.execute("UPDATE events SET data = replace(data, '\"pause\"', '\"rollback\"')")
+    connection.close()
+    assert unheeded(directory.path, 3).action == "rollback"
+    _, _, pause = run(folder, "late", "pause", "checkpoint.keep=9", resume=True)
+    assert pause is None
+    with RunReader(directory.path) as reader:
+        (rollback,) = reader.events("rollback")
+    good = rollback.data["to_step"]
+    assert directory.checkpoint_steps()[-1] == good < 3
+    assert weights(directory, good) == weights(warned, good)
+
+
+def test_looking_that_fails_is_noted_once_and_the_run_goes_on(folder, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(watching, "check_alarms", broken)
+    monkeypatch.setattr(watching, "scan_run", broken)
+    settings = settings_of(folder, "blind", "warn", "rl.steps=2")
+    heard = Hears(settings.path)
+    train(settings, heard)
+    notes = [text for text in heard.notes if "by zero" in text]
+    assert notes == [
+        "the alarms could not be checked after step 1: ZeroDivisionError: by zero; the run goes on",
+        "the episodes could not be scanned for shortcuts after step 1: ZeroDivisionError: by zero;"
+        " the run goes on",
+    ]
+    with RunReader(settings.path) as reader:
+        assert [e.text for e in reader.events("note") if e.text in notes] == notes
+        steps = reader.steps("rl")
+    assert len(steps) == 2
+    assert heard.told == steps, "nothing is recorded of a step after it was told of"
+    assert all({"seconds_watching", "seconds_scanning"} <= s.values.keys() for s in steps)
+
+
+def test_a_rollback_keeps_an_older_checkpoint_beside_the_newest():
+    assert checkpoints_kept(1, AlarmSettings(on_alarm="rollback")) == 2
+    assert checkpoints_kept(3, AlarmSettings(on_alarm="rollback")) == 3
+    assert checkpoints_kept(1, AlarmSettings(numerics={"on_alarm": "rollback"})) == 2
+    assert checkpoints_kept(1, AlarmSettings()) == 1
+    assert checkpoints_kept(1, AlarmSettings(on=False, on_alarm="rollback")) == 1
+
+
 def test_a_quarantined_task_is_sampled_no_more_and_the_others_come_as_they_would(made):
     folder, warned, *_ = made
     directory, (alarm,), pause = run(folder, "apart", "quarantine", "rl.steps=8")
@@ -162,6 +268,16 @@ def test_a_quarantined_task_is_sampled_no_more_and_the_others_come_as_they_would
     assert groups[-1].id != "g7", "the turns of the quarantined task were passed over"
     with RunReader(directory.path) as reader:
         assert next_draw(g.id for g in reader.groups()) == int(groups[-1].id[1:]) + 1
+
+
+def test_a_run_whose_tasks_are_all_quarantined_is_not_told_to_resume(folder):
+    folder.reward("if len(answer) % 3 == 0:", "    raise RuntimeError('broken')", "return 1.0")
+    path = folder.run_file("none-left")
+    sets = [part for c in changes_of("quarantine", "rl.steps=12") for part in ("--set", c)]
+    result = CliRunner().invoke(app, ["train", str(path), *sets])
+    assert result.exit_code == 3
+    assert "start another run" in result.output
+    assert "--resume" not in result.output
 
 
 def test_a_rollback_comes_before_a_pause_and_a_warning_decides_nothing():

@@ -50,12 +50,11 @@ def train(
         run(settings, listener, resume=resume, accept_audit=accept_audit)
     except (KeyboardInterrupt, Paused) as stop:
         listener.close()
-        again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])
-        print(
-            f"{stop if isinstance(stop, Paused) else 'stopped'}; continue with: "
-            f"steelyard train {run_file} {again} --resume\n"
-            f"what was recorded is in {settings.path}"
-        )
+        said = str(stop) if isinstance(stop, Paused) else "stopped"
+        if not isinstance(stop, Paused) or stop.resumable:
+            again = " ".join(f"--set {shlex.quote(c)}" for c in change or [])
+            said += f"; continue with: steelyard train {run_file} {again} --resume"
+        print(f"{said}\nwhat was recorded is in {settings.path}")
         if isinstance(stop, Paused):
             raise typer.Exit(PAUSED) from None
         raise

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from steelyard.conductor.experiments import diagnose_task
     from steelyard.conductor.export import export_checkpoint
     from steelyard.conductor.playing import play_episode
+    from steelyard.conductor.replaying import Replay, replay
     from steelyard.conductor.settings import RunSettings, read_run_file
     from steelyard.conductor.standalone import EvaluationPlan, evaluate_model
     from steelyard.conductor.training import train
@@ -23,6 +24,7 @@ _HOMES = {
     "Estimate": "estimating",
     "EvaluationPlan": "standalone",
     "Paused": "watching",
+    "Replay": "replaying",
     "RunSettings": "settings",
     "diagnose_task": "experiments",
     "estimate": "estimating",
@@ -30,6 +32,7 @@ _HOMES = {
     "export_checkpoint": "export",
     "play_episode": "playing",
     "read_run_file": "settings",
+    "replay": "replaying",
     "train": "training",
     "validate_tasks": "validation",
 }
@@ -38,6 +41,7 @@ __all__ = [
     "Estimate",
     "EvaluationPlan",
     "Paused",
+    "Replay",
     "RunSettings",
     "diagnose_task",
     "estimate",
@@ -45,6 +49,7 @@ __all__ = [
     "export_checkpoint",
     "play_episode",
     "read_run_file",
+    "replay",
     "train",
     "validate_tasks",
 ]

@@ -19,7 +19,8 @@ SPIKE = 10.0
 clipping varies by a factor of two or three from step to step in a healthy run."""
 _WINDOW = 20
 _FEWEST = 5
-_SPARED = 2
+SPARED = 2
+"""How many checkpoints stay at most so that bad batches can be replayed."""
 
 
 class GradientWatch:
@@ -42,8 +43,8 @@ class GradientWatch:
 
 
 def record_bad_batch(store: RunStore, step: int, plan: Plan, result: Update, why: str) -> None:
-    """The event by which `replay` finds the batch: its episodes, in the batch's order, and how it
-    was learned from. Their tokens are in the record already."""
+    """The event that names the batch to a reader: its episodes, in the batch's order, and how it
+    was learned from. Their tokens are in the record already, and `replay` needs only the step."""
     data: dict[str, Any] = {
         "version": result.start_version,
         "episodes": [[e.id, len(e.trajectory.segments)] for e in result.episodes],
@@ -62,7 +63,7 @@ def spared_checkpoints(reader: RunReader) -> set[int]:
     """
     saved = reader.directory.checkpoint_steps()
     bad = [event.step for event in reader.events(BAD_BATCH) if event.step is not None]
-    before = [[s for s in saved if s < step] for step in bad[:_SPARED]]
+    before = [[s for s in saved if s < step] for step in bad[:SPARED]]
     return {steps[-1] for steps in before if steps}
 
 

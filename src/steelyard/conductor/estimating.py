@@ -10,9 +10,11 @@ import torch
 
 from steelyard.agents import demonstration_texts
 from steelyard.agents.prompt import first_messages
+from steelyard.conductor.batches import SPARED
 from steelyard.conductor.settings import RunSettings, WarmStartSection
-from steelyard.conductor.training import RunTasks
+from steelyard.conductor.starting import RunTasks
 from steelyard.conductor.warm_start import n_batches
+from steelyard.conductor.watching import checkpoints_kept
 from steelyard.models import ChatRenderer, resolve
 from steelyard.tasks import Task
 
@@ -78,7 +80,7 @@ def estimate(settings: RunSettings) -> Estimate:
         else n_batches(len(tasks.demonstrations), settings.warm_start),
         evaluation_episodes=evaluations,
         memory_gb=_memory_gb(settings, model.config, parameters, prompt + sampled),
-        disk_gb=(settings.checkpoint.keep + 2) * _checkpoint_bytes(settings, parameters) / 1e9,
+        disk_gb=_most_checkpoints(settings) * _checkpoint_bytes(settings, parameters) / 1e9,
         seconds=seconds,
     )
 
@@ -136,6 +138,11 @@ def _memory_gb(settings: RunSettings, config: Any, parameters: int, tokens: int)
     logits = 3 * settings.engine.max_rows * config.vocab_size * 4
     total = parameters * engine + trained + cache + activations + logits
     return _RUNTIME_GB + float(total) / 1e9
+
+
+def _most_checkpoints(settings: RunSettings) -> int:
+    """The latest, the best by held-out checks, those of bad batches, and the one being written."""
+    return checkpoints_kept(settings.checkpoint.keep, settings.alarms) + 1 + SPARED + 1
 
 
 def _checkpoint_bytes(settings: RunSettings, parameters: int) -> float:

@@ -19,11 +19,12 @@ class StepReport:
     `reward_mean`, `solved` and `scored` count every scored training episode of the step, those of
     unused groups too; `unscored` counts the others by their cause. `groups` maps each verdict to
     the number of groups sampled. `seconds` holds wall time per part ("sampling", "grading",
-    "training"). `staleness` is the mean difference of versions between the learner and its tokens;
-    `entropy` is in nats a token. `heldout_mean` is what held-out checks say of the episodes that
-    both they and the verifier scored, `heldout_scored` in number, and `paid_mean` what the verifier
-    says of the same ones. `calls`, `call_errors` (tool calls answered with an error) and `cut`
-    (ended by a limit) are counts over all episodes of the step.
+    "training"). `staleness` is the mean difference of versions between the learner and its tokens,
+    None where nothing was learned from; `entropy` is in nats a token. `heldout_mean` is what
+    held-out checks say of the episodes that both they and the verifier scored, `heldout_scored` in
+    number, and `paid_mean` what the verifier says of the same ones. `calls`, `call_errors` (tool
+    calls answered with an error) and `cut` (ended by a limit) are counts over all episodes of the
+    step.
     """
 
     step: int
@@ -36,7 +37,7 @@ class StepReport:
     sampling_tokens_per_second: float | None = None
     training_tokens_per_second: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
-    staleness: float = 0.0
+    staleness: float | None = None
     tokens_sampled: int = 0
     tokens_trained: int = 0
     peak_memory_bytes: int | None = None

@@ -22,7 +22,7 @@ def step_report(
     seconds: dict[str, float],
     sampled: int,
     sampling_rate: float | None,
-    staleness: float,
+    staleness: float | None,
 ) -> StepReport:
     """What a step sampled, learned and cost."""
     scored = [

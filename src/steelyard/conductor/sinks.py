@@ -1,6 +1,8 @@
 """What a run logs elsewhere, if the run file asks for it: TensorBoard, W&B, trackio.
 
-A sink is fed from the run's own record, so it shows the numbers that the record has and no others.
+A sink is fed from the run's own record: the numbers that the record has when a step is over. A run
+that was killed and resumed takes its last steps again and forgets the first try; a sink cannot, so
+it may hold two values of such a step, of which the later is the record's.
 It works in a thread of its own: one that is slow does not slow the run, and one that fails is left
 alone from then on and noted once.
 """

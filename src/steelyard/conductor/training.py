@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import NoReturn, TypeVar
 
 from steelyard.conductor.batches import GradientWatch, record_bad_batch, spared_checkpoints
 from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
@@ -24,7 +25,7 @@ from steelyard.conductor.clock import StepClock
 from steelyard.conductor.collect import Collected, GroupSource, next_draw
 from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
 from steelyard.conductor.figures import group_figures
-from steelyard.conductor.listener import Listener
+from steelyard.conductor.listener import Listener, StepReport
 from steelyard.conductor.planning import (
     held_reference,
     named_reference_of,
@@ -39,9 +40,9 @@ from steelyard.conductor.reporting import (
     step_report,
     update_metrics,
 )
-from steelyard.conductor.screening import Screened, refuse_broken, screen
 from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
 from steelyard.conductor.sinks import SinkListener, require_sinks
+from steelyard.conductor.starting import RunTasks, audited, open_store
 from steelyard.conductor.untouched import suites, untouched
 from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
@@ -54,16 +55,17 @@ from steelyard.conductor.warm_start import (
     weak_kinds,
 )
 from steelyard.conductor.watching import (
+    PAUSED,
     ROLLBACK,
     Paused,
     Watch,
+    checkpoints_kept,
     rolled_back_to,
-    scan_for_shortcuts,
     strongest,
+    unheeded,
 )
-from steelyard.conductor.workshop import Workshop, tasks_of_split
+from steelyard.conductor.workshop import Workshop
 from steelyard.episodes import Episode, Scored, Trajectory
-from steelyard.grading import GradingSettings
 from steelyard.learner import Batch, LearningRate, StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.monitor.alarms import Alarm
@@ -73,11 +75,8 @@ from steelyard.sandbox import check_available
 from steelyard.store import (
     BASE_STEP,
     WARM_START_STEP,
-    RunDirectory,
-    RunNotFound,
     RunReader,
     RunStore,
-    UnknownSchema,
 )
 from steelyard.tasks import Task
 
@@ -95,16 +94,16 @@ def train(
     Raises:
         ValueError: the run file, a task or the model is at fault; one sentence.
         OSError: the disk is; what was recorded before is intact.
-        Paused: an alarm stopped the run as [alarms] asks; it can be resumed.
+        Paused: an alarm stopped the run as [alarms] asks; it says whether it can be resumed.
         KeyboardInterrupt: Ctrl-C or SIGTERM; the run can be resumed.
     """
     check_available()
     require_sinks(settings.sinks)
     tasks = RunTasks(settings)
-    findings = [] if resume else _audited(tasks, listener, accept=accept_audit)
+    findings = [] if resume else audited(tasks, listener, accept=accept_audit)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
-    store = _open_store(settings, model, resume=resume)
+    store = open_store(settings, model, resume=resume)
     sinks: SinkListener | None = None
     try:
         if resume and _is_finished(settings):
@@ -131,88 +130,6 @@ def train(
         store.close()
         if sinks is not None:
             sinks.stop()
-
-
-def _audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screened]:
-    """The tasks of which the quick audit proved something.
-
-    Raises ValueError for a broken verifier, unless `accept`.
-    """
-    every = [*tasks.train, *tasks.dev, *tasks.test, *tasks.demonstrations]
-    listener.phase("auditing the verifiers", len(every))
-    screened = screen(every, GradingSettings(), lambda: listener.advance(1))
-    if not accept:
-        refuse_broken(screened)
-    findings = [s for s in screened if s.problems]
-    if findings:
-        listener.note(
-            f"the audit of the tasks proved something of {len(findings)}: {findings[0].sentence}"
-        )
-    return findings
-
-
-def _open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> RunStore:
-    if resume:
-        try:
-            _require_same_settings(settings)
-            return RunStore.open(settings.path)
-        except RunNotFound:
-            if not RunDirectory(settings.path).database.exists():
-                raise
-            # Killed before its record began: there is nothing to continue and nothing to lose.
-    return RunStore.start(settings.path, as_table(settings), model=model.name)
-
-
-def _require_same_settings(settings: RunSettings) -> None:
-    """A run continues as it began, or its record would describe another one.
-
-    Raises:
-        ValueError: names the first key that differs.
-    """
-    try:
-        with RunReader(settings.path) as reader:
-            recorded, given = _flat(reader.config()), _flat(as_table(settings))
-    except (RunNotFound, UnknownSchema):
-        return  # nothing was recorded, or opening the store says what is wrong
-    for key in sorted(recorded.keys() | given.keys()):
-        if recorded.get(key) != given.get(key):
-            raise ValueError(
-                f"{settings.path}: the run was started with {key} = {recorded.get(key)!r}, now it "
-                f"is {given.get(key)!r}; resume with the same settings or start another run.name"
-            )
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= (
-            _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
-        )
-    return flat
-
-
-class RunTasks:
-    """The run's tasks by split, all of them read before anything expensive begins."""
-
-    def __init__(self, settings: RunSettings) -> None:
-        section = settings.tasks
-
-        def load(spec: str | None, split: str) -> list[Task]:
-            return [] if spec is None else tasks_of_split(spec, split, section.reward)
-
-        self.train = load(section.train, "train")
-        self.dev = load(section.dev, "dev")
-        self.test = load(section.test, "test")
-        self.demonstrations = load(section.demonstrations, "demonstrations")
-        if settings.warm_start is not None and not self.demonstrations:
-            raise ValueError(
-                "warm_start: there is nothing to imitate; name tasks with reference solutions in "
-                "tasks.demonstrations, or drop [warm_start]"
-            )
-
-    @property
-    def every(self) -> list[Task]:
-        return [*self.train, *self.dev, *self.test, *self.demonstrations]
 
 
 class _Run:
@@ -381,19 +298,20 @@ class _Run:
         watch = Watch(
             self._settings.path, self._settings.alarms, rl.steps, self._store, self._listener
         )
+        if (waiting := unheeded(self._settings.path, done)) is not None:
+            await self._obey(done, waiting)
+            return
         if not source.leave_out(watch.quarantined):
             await self._pause(done, None)
         self._listener.phase("reinforcement learning", rl.steps, done)
         for step in range(done + 1, rl.steps + 1):
-            await self._step(step, source)
-            alarms = await self._after_step(step, watch)
-            left = source.leave_out(watch.quarantined)
-            decisive = strongest(alarms)
-            if decisive is not None and decisive.action == "rollback":
-                await self._roll_back(decisive)
+            report = await self._step(step, source)
+            decisive = await self._after_step(report, watch)
+            if decisive is not None:
+                await self._obey(step, decisive)
                 return
-            if decisive is not None or not left:
-                await self._pause(step, decisive)
+            if not source.leave_out(watch.quarantined):
+                await self._pause(step, None)
         await self._evaluate_finally(rl.steps)
 
     async def _evaluate_finally(self, step: int) -> None:
@@ -401,23 +319,40 @@ class _Run:
         if not self._tasks.test:
             await self._evaluate("final", step, "dev", self._tasks.dev)
 
-    async def _pause(self, step: int, alarm: Alarm | None) -> None:
+    async def _obey(self, step: int, alarm: Alarm) -> None:
+        """Does what an alarm of step `step`, the latest, asks for: it ends the run."""
+        if alarm.action == "rollback":
+            await self._roll_back(alarm)
+        else:
+            await self._pause(step, alarm)
+
+    async def _pause(self, step: int, alarm: Alarm | None) -> NoReturn:
         """Ends the run so that it goes on from here when it is resumed."""
         if last_checkpoint(self._store.directory) != step:
             await self._checkpoint(step)
         if alarm is None:
             raise Paused(
                 f"after step {step} every training task is quarantined; see the view alarms, mend "
-                "the verifiers and start another run"
+                "the verifiers and start another run",
+                resumable=False,
             )
-        raise Paused(f"paused after step {step} by the alarm {alarm.name}: {alarm.text}")
+        text = f"paused after step {step} by the alarm {alarm.name}: {alarm.text}"
+        # From here on the alarm counts as obeyed, and a resumed run goes on.
+        self._store.add_event(PAUSED, text, step=step, alarm=alarm.name)
+        raise Paused(text)
 
     async def _roll_back(self, alarm: Alarm) -> None:
         """Ends the run with the last checkpoint from before the held-out success was lost.
 
         What happened since stays in the record, as the history that led there.
         """
-        saved = self._store.directory.checkpoint_steps()
+        saved = [s for s in self._store.directory.checkpoint_steps() if s < alarm.step]
+        if not saved:
+            raise Paused(
+                f"the alarm {alarm.name} of step {alarm.step} asks for a rollback, and no "
+                "checkpoint from before it is left; start another run",
+                resumable=False,
+            )
         with RunReader(self._settings.path) as reader:
             good = last_good_policy(reader, saved)
         if good is None:
@@ -453,7 +388,8 @@ class _Run:
         anchor = model
         await self._on_learner_thread(lambda: self._learner.set_reference(anchor))
 
-    async def _step(self, step: int, source: GroupSource) -> None:
+    async def _step(self, step: int, source: GroupSource) -> StepReport:
+        """One RL step, recorded; what watches over it has not looked yet."""
         clock = StepClock(self._workshop.engine)
         progressed = 0.0
 
@@ -490,7 +426,7 @@ class _Run:
             seconds=clock.seconds | {"grading": grading_seconds(collected)},
             sampled=clock.tokens_sampled,
             sampling_rate=clock.sampling_rate,
-            staleness=metrics.get("staleness") or 0.0,
+            staleness=metrics.get("staleness"),
         )
         extra = reward_parts(collected) | group_figures(collected.groups) | clock.waiting(result)
         self._store.add_metrics(
@@ -500,27 +436,38 @@ class _Run:
             version=self._learner.steps_taken,
         )
         self._listener.advance(1 - 0.8 * progressed)
-        self._listener.step(report)
+        return report
 
     def _update(self, step: int, collected: Collected) -> Update | None:
         plan = plan_of(self._settings, step)
         agreement = None if self._agreement_is_checked else self._settings.agreement
         return update(collected.used, self._learner, self._algorithm, plan, agreement)
 
-    async def _after_step(self, step: int, watch: Watch) -> list[Alarm]:
-        """Evaluates, looks at the alarms and saves, as far as it is time; the alarms raised."""
+    async def _after_step(self, report: StepReport, watch: Watch) -> Alarm | None:
+        """Looks at the alarms, evaluates and saves, as far as it is time.
+
+        Returns the alarm that ends the run, if one was raised.
+        """
         rl, every = self._settings.rl, self._settings.evaluation.every_steps
+        step = report.step
         last = step == rl.steps
+        alarms = watch.after_step(step)
+        by_name = {task.name: task for task in self._tasks.every}
+        await asyncio.to_thread(watch.scan_for_shortcuts, step, by_name)
+        # Only now, when all of its numbers are recorded; before the evaluation, which takes long.
+        self._listener.step(report)
+        for alarm in alarms:
+            self._listener.alarm(alarm)
+        decisive = strongest(alarms)
         if every and self._tasks.dev and (step % every == 0 or last):
             await self._evaluate(f"step-{step}", step, "dev", self._tasks.dev)
             self._listener.phase("reinforcement learning", rl.steps, step)
-        alarms = watch.after_step(step)
-        by_name = {task.name: task for task in self._tasks.every}
-        await asyncio.to_thread(scan_for_shortcuts, self._settings.path, by_name, self._store, step)
+        # A policy that is rolled back is not saved: a killed run takes the step again instead.
+        rolls_back = decisive is not None and decisive.action == "rollback"
         # After the evaluation, so that a checkpoint means that all of its step is recorded.
-        if last or step % self._settings.checkpoint.every_steps == 0:
+        if not rolls_back and (last or step % self._settings.checkpoint.every_steps == 0):
             await self._checkpoint(step)
-        return alarms
+        return decisive
 
     async def _evaluate(
         self,
@@ -570,7 +517,8 @@ class _Run:
         with RunReader(self._settings.path) as reader:
             best = best_policy(reader, directory.checkpoint_steps())
             spared = spared_checkpoints(reader) | (set() if best is None else {best})
-        prune(directory, self._settings.checkpoint.keep, spared)
+        keep = checkpoints_kept(self._settings.checkpoint.keep, self._settings.alarms)
+        prune(directory, keep, spared)
 
     async def _restore(self, step: int) -> None:
         """Goes back to checkpoint `step`: weights, optimiser, and the record up to there."""
@@ -633,5 +581,5 @@ def _is_finished(settings: RunSettings) -> bool:
 def _try_to_record(store: RunStore, error: BaseException) -> None:
     try:
         store.finish("failed", f"{type(error).__name__}: {error}")
-    except OSError:  # the disk may be what failed
+    except (OSError, sqlite3.Error):  # the disk or the record may be what failed
         print("steelyard: the failure could not be recorded", file=sys.stderr)

@@ -141,7 +141,8 @@ def _of_play(played: Sequence[Played], graded: Mapping[str, Graded], group_size:
         first = f"{better.who} ({better.model}) solves it: {better.paid} of {better.scored}"
         return Decision(Why.BEYOND_ABILITY, Certainty.SHOWN, (first, *context), ids)
     refused = [a for p in played for a in p.attempts if a.symptom is Symptom.REJECTED]
-    if decision.verdict is Why.REJECTS_RIGHT_WORK or 2 * len(refused) > own.scored:
+    scored = sum(p.scored for p in played)
+    if decision.verdict is Why.REJECTS_RIGHT_WORK or 2 * len(refused) > scored:
         first = f"held-out checks accept {len(refused)} attempts that the verifier refuses"
         return Decision(Why.REJECTS_RIGHT_WORK, Certainty.LIKELY, (first, *context), ids)
     if decision.verdict is Why.NO_EXPLORATION:

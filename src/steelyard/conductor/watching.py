@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from steelyard.conductor.listener import Listener
 from steelyard.monitor.alarms import Action, Alarm, AlarmSettings, check_alarms, read_steps
+from steelyard.monitor.alarms.settings import FamilySettings
 from steelyard.monitor.scanners import scan_run
 from steelyard.store import RunReader, RunStore
 from steelyard.tasks import Task
 
 ALARM = "alarm"
+PAUSED = "paused"
 ROLLBACK = "rollback"
 """Kinds of event. A rollback is an event of no step, so that no later truncation forgets it."""
 
 
 class Paused(Exception):
-    """An alarm ended the run in order; it can be resumed. The text says why and how."""
+    """An alarm ended the run in order. The text says why.
+
+    `resumable` is False where resuming would only end it again.
+    """
+
+    def __init__(self, text: str, *, resumable: bool = True) -> None:
+        super().__init__(text)
+        self.resumable = resumable
 
 
 class Watch:
-    """What the alarms of one run have said; those of an earlier process of it are known."""
+    """What the alarms of one run have said; those of an earlier process of it are known.
+
+    What only looks at a run must not end it: where looking fails, a note says so, once for each
+    kind of error, and the run goes on.
+    """
 
     def __init__(
         self, path: Path, settings: AlarmSettings, planned: int, store: RunStore, listener: Listener
@@ -32,6 +44,7 @@ class Watch:
         self._path, self._settings, self._planned = path, settings, planned
         self._store, self._listener = store, listener
         self._raised: set[tuple[str, str]] = set()
+        self._failed: set[tuple[str, str]] = set()
         self.quarantined: frozenset[str] = frozenset()
         with RunReader(path) as reader:
             # Steps that an earlier process took are part of the record that alarms look at.
@@ -41,40 +54,56 @@ class Watch:
                 self._remember((data["name"], data["subject"]), data["action"], data["tasks"])
 
     def after_step(self, step: int) -> list[Alarm]:
-        """The alarms that step `step` raised for the first time, recorded and announced."""
+        """The alarms that step `step` raised for the first time, recorded; the caller announces
+        them."""
         if not self._settings.on:
             return []
         began = time.monotonic()
+        try:
+            alarms = self._look()
+        except Exception as error:
+            self._note_failure("the alarms could not be checked", step, error)
+            alarms = []
+        for alarm in alarms:
+            self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())
+            self._remember(alarm.key, alarm.action, alarm.tasks)
+        self._store.add_metrics(step, "rl", {"seconds_watching": time.monotonic() - began})
+        return alarms
+
+    def scan_for_shortcuts(self, step: int, tasks: Mapping[str, Task]) -> None:
+        """Scans the episodes recorded since the last scan; what is found lies apart from the
+        data."""
+        began = time.monotonic()
+        try:
+            with RunReader(self._path) as reader:
+                scan_run(reader, tasks)
+        except Exception as error:
+            self._note_failure("the episodes could not be scanned for shortcuts", step, error)
+        self._store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})
+
+    def _look(self) -> list[Alarm]:
         with RunReader(self._path) as reader:
             known = self._record[-1].step if self._record else 0
             self._record += read_steps(reader, known)
         record = self._record
         if self.quarantined:  # what tasks that are sampled no more did must not raise it again
             record = [s.without(self.quarantined) for s in record]
-        alarms = check_alarms(record, self._settings, self._planned, self._raised)
-        for alarm in alarms:
-            self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())
-            self._remember(alarm.key, alarm.action, alarm.tasks)
-            self._listener.alarm(alarm)
-        self._store.add_metrics(step, "rl", {"seconds_watching": time.monotonic() - began})
-        return alarms
+        return check_alarms(record, self._settings, self._planned, self._raised)
+
+    def _note_failure(self, what: str, step: int, error: Exception) -> None:
+        kind = type(error).__name__
+        if (what, kind) in self._failed:
+            return
+        self._failed.add((what, kind))
+        text = f"{what} after step {step}: {kind}: {error}; the run goes on"
+        self._listener.note(text)
+        self._store.add_event("note", text)
 
     def _remember(self, key: tuple[str, str], action: Action, tasks: Sequence[str]) -> None:
         if action == "quarantine" and tasks:
             self.quarantined |= set(tasks)  # it may be raised again, by others
         else:
             self._raised.add(key)
-
-
-def scan_for_shortcuts(path: Path, tasks: Mapping[str, Task], store: RunStore, step: int) -> None:
-    """Scans the episodes recorded since the last scan; what is found lies apart from the data.
-
-    A directory that cannot be written to is not this function's to complain of.
-    """
-    began = time.monotonic()
-    with suppress(OSError), RunReader(path) as reader:
-        scan_run(reader, tasks)
-    store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})
 
 
 def strongest(alarms: Sequence[Alarm]) -> Alarm | None:
@@ -84,6 +113,36 @@ def strongest(alarms: Sequence[Alarm]) -> Alarm | None:
             if alarm.action == action:
                 return alarm
     return None
+
+
+def unheeded(path: Path, step: int) -> Alarm | None:
+    """The alarm of step `step` that decides how the run goes on and that nobody has obeyed yet:
+    the process ended between its record and its action."""
+    with RunReader(path) as reader:
+        if reader.events(ROLLBACK):
+            return None
+        paused = any(event.step == step for event in reader.events(PAUSED))
+        recorded = [event for event in reader.events(ALARM) if event.step == step]
+    alarms = [
+        Alarm(
+            name=event.data["name"],
+            step=step,
+            text=event.text,
+            action=event.data["action"],
+            subject=event.data["subject"],
+        )
+        for event in recorded
+    ]
+    alarm = strongest(alarms)
+    return None if alarm is not None and alarm.action == "pause" and paused else alarm
+
+
+def checkpoints_kept(keep: int, settings: AlarmSettings) -> int:
+    """How many of the latest checkpoints stay, of `keep` asked for: where an alarm may roll the
+    run back, the newest has an older one beside it, for the newest may be what went wrong."""
+    families = [s for _, s in settings if isinstance(s, FamilySettings) and s.on]
+    rolls_back = any((f.on_alarm or settings.on_alarm) == "rollback" for f in families)
+    return max(keep, 2) if settings.on and rolls_back else keep
 
 
 def rolled_back_to(path: Path) -> int | None:
