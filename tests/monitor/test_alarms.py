@@ -63,11 +63,11 @@ class Made:
             }  # fmt: skip
             self.steps.append(StepFacts(step, tuple(episodes), metrics | given["metrics"](step)))
 
-    def raised(self, settings=DEFAULT):
+    def raised(self, settings=DEFAULT, planned=PLANNED):
         """Step → what is raised first then."""
         seen, first = set(), {}
         for i in range(1, len(self.steps) + 1):
-            for alarm in check_alarms(self.steps[:i], settings, PLANNED):
+            for alarm in check_alarms(self.steps[:i], settings, planned):
                 if alarm.key not in seen:
                     seen.add(alarm.key)
                     first.setdefault(i, []).append(alarm)
@@ -187,6 +187,32 @@ def test_unscored_episodes_beyond_what_is_tolerated_are_named():
 )
 def test_a_figure_of_one_step_that_breaks_is_named(name, metrics):
     assert Made(metrics=lambda s: metrics if s == 9 else {}).names() == {name}
+
+
+def test_every_alarm_can_be_raised_in_a_long_and_strict_run():
+    late = rising(0.0, 1.0, 6, 8)
+
+    def alone(s, t):
+        return 0.4 if s < 6 else float(t % 4 == 0)
+
+    entropy = {"metrics": lambda s: {"entropy": 0.3 if s < 6 else 0.02}}
+    records = {
+        "reward_gap": Made(14, right=rising(0.5, 0.1), paid_wrong=late),
+        "exploration_collapse": Made(
+            20, right=alone, programs=lambda s, t: 6 if s < 6 else 1, **entropy
+        ),
+        "auxiliary_reward": Made(14, component=rising(0.0, 0.5)),
+        "length_drift": Made(14, tokens=rising(40, 100)),
+        "weak_verifier": Made(14, paid_wrong=lambda s, t: 0.6),
+        "strict_verifier": Made(14, right_unpaid=lambda s, t: 0.7),
+        "task_jump": Made(
+            20, tasks=8, right=lambda s, t: 0.2, paid_wrong=lambda s, t: t == 5 and s > 16
+        ),
+        "unscored": Made(8, lost=lambda s, t: 0.6 * (s == 7)),
+    }
+    strict = AlarmSettings(false_alarm_rate=0.01)
+    for name, run in records.items():
+        assert name in {a.name for a in run.raised(strict, planned=100)}, name
 
 
 def test_families_are_switched_off_and_told_what_to_do_one_by_one():
