@@ -55,13 +55,13 @@ def growth(
     happens to hold more of a hard kind does not look like a change. What is left of each unit is
     resampled within its window (units are visits of tasks: a task-level bootstrap); t* =
     (g* − g) / SE*. p is the larger of #{t* ≥ t} / resamples and the tail of Student's t beyond t
-    with n − 2 degrees of freedom: the bootstrap knows how skewed the units are, Student's t how few
-    they are, and it reaches p-values that no number of resamples does. `low` bounds g from below at
-    `level`. None where the windows are too small for a spread: fewer than 8 units in one, or no
-    more units than strata.
+    with Welch's degrees of freedom (at most n − 2): the bootstrap knows how skewed the units are,
+    Student's t how few they are, and it reaches p-values that no number of resamples does.
+    `low` bounds g from below at `level`. None where the windows are too small for a spread: fewer
+    than 8 units in one, or no more units than strata.
 
     Source: the bootstrap-t, Efron and Tibshirani 1993, chapter 12; cluster bootstrap for
-    evaluations, arXiv 2411.00640.
+    evaluations, arXiv 2411.00640; Welch 1947 (Biometrika 34).
     """
     if min(len(before), len(after)) < FEWEST_UNITS:
         return None
@@ -70,7 +70,7 @@ def growth(
         return None
     grown, rest_before, rest_after, inflation = fitted
     error = _standard_error(rest_before, rest_after, inflation)
-    t, df = grown / error, len(before) + len(after) - 2
+    t, df = grown / error, _freedom(rest_before, rest_after)
     p, quantile = _student_tail(t, df), _student_quantile(level, df)
     if t > _WORTH_RESAMPLING and len(before) + len(after) < _MANY_UNITS:
         draws = np.random.default_rng(seed)
@@ -147,7 +147,7 @@ def outlier(earlier: Sequence[float], value: float, least_spread: float) -> floa
     return _student_tail(t, n - 1)
 
 
-def _student_tail(t: float, df: int) -> float:
+def _student_tail(t: float, df: float) -> float:
     """P(T ≥ t) = Φ(−z), z = ± (8 df + 1) / (8 df + 3) · √(df log(1 + t² / df)).
 
     Source: Wallace 1959 (Annals of Mathematical Statistics 30), a normal approximation.
@@ -156,7 +156,7 @@ def _student_tail(t: float, df: int) -> float:
     return 0.5 * math.erfc(math.copysign(z, t) / math.sqrt(2.0))  # exact far out, unlike a cdf
 
 
-def _student_quantile(level: float, df: int) -> float:
+def _student_quantile(level: float, df: float) -> float:
     """The t at which `_student_tail` is `level`, for level < 1/2."""
     z = -NormalDist().inv_cdf(level) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(z * z / df))
@@ -206,6 +206,12 @@ def _standard_error(
     before: NDArray[np.float64], after: NDArray[np.float64], inflation: float
 ) -> float:
     return inflation * math.hypot(_error_of_mean(before), _error_of_mean(after))
+
+
+def _freedom(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """(a + b)² / (a² / (n_a − 1) + b² / (n_b − 1)), where a and b are the means' variances."""
+    a, b = _error_of_mean(before) ** 2, _error_of_mean(after) ** 2
+    return (a + b) ** 2 / (a * a / (len(before) - 1) + b * b / (len(after) - 1))
 
 
 def _error_of_mean(x: NDArray[np.float64]) -> float:
