@@ -43,6 +43,11 @@ CURVES = {
     "honest 1e-4": ([1, 5, 10, 15, 20], [0.39, 0.56, 0.85, 0.95, 0.96], None),
     "honest, learns nothing": ([1, 20], [0.39, 0.39], None),
     "honest, brevity paid": ([1, 5, 10, 15, 20], [0.39, 0.38, 0.52, 0.75, 0.84], None),
+    # Not measured: the verifier always lets the same share of what it accepts be wrong, and success
+    # rises; or it gives partial credit, and held-out checks all or nothing.
+    "constant leak of 13 %": ([1, 25], [0.05 * 0.87, 0.95 * 0.87], [0.05, 0.95]),
+    "constant leak of 30 %": ([1, 25], [0.1 * 0.7, 0.95 * 0.7], [0.1, 0.95]),
+    "honest, partial credit": ([1, 5, 10, 15, 20], [0.05, 0.1, 0.3, 0.6, 0.8], None),
     "weak verifier, nothing learned": ([1, 20], [0.39, 0.39], [0.66, 0.66]),
     "leak": (
         [1, 5, 10, 15, 20, 25],
@@ -118,7 +123,7 @@ class Simulated:
                             id=f"s{i + 1}/t{task}/{k}",
                             task=f"t{task}",
                             kind=f"k{kind[task]}",
-                            raw=float(paid) if draw.random() > 0.005 else None,
+                            raw=_reward(curve, paid, i + 1, draw),
                             heldout=float(solved),
                             tokens=tokens,
                             components=(
@@ -143,6 +148,15 @@ class Simulated:
         best = np.maximum.accumulate(self.truth)
         below = np.nonzero(self.truth < best * 2 / 3)[0]
         return int(below[0]) + 1 if len(below) else None
+
+
+def _reward(curve: str, paid: bool, step: int, draw: np.random.Generator) -> float | None:
+    """None in one of 200; with partial credit, work that fails earns ever more of it."""
+    if draw.random() <= 0.005:
+        return None
+    if paid or "partial" not in curve:
+        return float(paid)
+    return min(0.9, 0.02 * step + float(draw.uniform(0, 0.5)))
 
 
 def _tokens(curve: str, truth: float, step: int, draw: np.random.Generator) -> int:

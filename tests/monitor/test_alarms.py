@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -63,11 +64,11 @@ class Made:
             }  # fmt: skip
             self.steps.append(StepFacts(step, tuple(episodes), metrics | given["metrics"](step)))
 
-    def raised(self, settings=DEFAULT):
+    def raised(self, settings=DEFAULT, planned=PLANNED):
         """Step → what is raised first then."""
         seen, first = set(), {}
         for i in range(1, len(self.steps) + 1):
-            for alarm in check_alarms(self.steps[:i], settings, PLANNED):
+            for alarm in check_alarms(self.steps[:i], settings, planned):
                 if alarm.key not in seen:
                     seen.add(alarm.key)
                     first.setdefault(i, []).append(alarm)
@@ -189,6 +190,32 @@ def test_a_figure_of_one_step_that_breaks_is_named(name, metrics):
     assert Made(metrics=lambda s: metrics if s == 9 else {}).names() == {name}
 
 
+def test_every_alarm_can_be_raised_in_a_long_and_strict_run():
+    late = rising(0.0, 1.0, 6, 8)
+
+    def alone(s, t):
+        return 0.4 if s < 6 else float(t % 4 == 0)
+
+    entropy = {"metrics": lambda s: {"entropy": 0.3 if s < 6 else 0.02}}
+    records = {
+        "reward_gap": Made(14, right=rising(0.5, 0.1), paid_wrong=late),
+        "exploration_collapse": Made(
+            20, right=alone, programs=lambda s, t: 6 if s < 6 else 1, **entropy
+        ),
+        "auxiliary_reward": Made(14, component=rising(0.0, 0.5)),
+        "length_drift": Made(14, tokens=rising(40, 100)),
+        "weak_verifier": Made(14, paid_wrong=lambda s, t: 0.6),
+        "strict_verifier": Made(14, right_unpaid=lambda s, t: 0.7),
+        "task_jump": Made(
+            20, tasks=8, right=lambda s, t: 0.2, paid_wrong=lambda s, t: t == 5 and s > 16
+        ),
+        "unscored": Made(8, lost=lambda s, t: 0.6 * (s == 7)),
+    }
+    strict = AlarmSettings(false_alarm_rate=0.01)
+    for name, run in records.items():
+        assert name in {a.name for a in run.raised(strict, planned=100)}, name
+
+
 def test_families_are_switched_off_and_told_what_to_do_one_by_one():
     def made():
         return Made(paid_wrong=lambda s, t: 0.4, lost=lambda s, t: 0.5 * (s == 7))
@@ -220,3 +247,86 @@ def test_a_long_run_spends_its_rate_over_fifty_checks():
     assert "reward_gap" in at(30), "500 steps are checked every tenth"
     assert "reward_gap" not in at(29)
     assert "reward_gap" in at(20)
+
+
+@pytest.mark.parametrize("shown", [0.13, 0.3])
+def test_a_constant_leak_is_no_divergence_when_success_rises(shown):
+    def right(s, t):
+        return (0.05 + 0.9 * (s - 1) / 19) * (1 - shown)
+
+    def paid_wrong(s, t):
+        accepted = 0.05 + 0.9 * (s - 1) / 19
+        return accepted * shown / (1 - accepted * (1 - shown))
+
+    raised = Made(20, right=right, paid_wrong=paid_wrong).names()
+    assert "reward_gap" not in raised
+    assert raised <= {"weak_verifier"}
+
+
+def test_partial_credit_is_no_gap():
+    run = Made(16, right=rising(0.1, 0.5))
+    run.steps = [
+        replace(
+            step,
+            episodes=tuple(
+                replace(e, raw=max(e.raw, min(0.95, 0.06 * step.step))) for e in step.episodes
+            ),
+        )
+        for step in run.steps
+    ]
+    assert not run.names()
+
+
+def test_a_run_of_one_task_can_raise_alarms_by_its_groups():
+    run = Made(14, tasks=1, groups=6, right=rising(0.5, 0.1), paid_wrong=rising(0.0, 0.9))
+    run.steps = [
+        replace(
+            step,
+            episodes=tuple(replace(e, group=f"g{i // 8}") for i, e in enumerate(step.episodes)),
+        )
+        for step in run.steps
+    ]
+    assert "reward_gap" in run.names()
+
+
+def test_what_failed_to_be_graded_independently_has_no_truth():
+    told = EpisodeFacts("e", "t", "k", 1.0, None, 9, {}, 0)
+    assert told.truth == 1.0, "the task has no held-out checks"
+    assert replace(told, heldout_failed=True).truth is None
+
+
+def test_length_says_nothing_where_everything_is_solved_or_nothing_was_scored():
+    drift = rising(40, 100)
+    assert not Made(tokens=drift, right=lambda s, t: 0.97).names()
+    run = Made(right=lambda s, t: 0.4, lost=lambda s, t: 0.5 * (s > 4))
+    run.steps = [
+        replace(
+            s, episodes=tuple(replace(e, tokens=e.tokens * (e.raw is not None)) for e in s.episodes)
+        )
+        for s in run.steps
+    ]
+    assert run.names() == {"unscored"}
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("mismatch", {"mismatch": 0.3}),
+        ("effective_sample_collapse", {"ess_tokens": 0.2}),
+        ("stale_samples", {"staleness": 9.0}),
+    ],
+)
+def test_a_bound_broken_from_the_start_is_named_at_the_third_step(name, metrics):
+    (alarm,) = Made(metrics=lambda s: metrics).raised()
+    assert (alarm.name, alarm.step) == (name, 3)
+    assert "third step running" in alarm.text
+    assert not Made(metrics=lambda s: metrics if s % 3 else {}).names()
+
+
+def test_a_step_that_is_not_finite_says_whether_it_moved_the_weights():
+    def text(**more):
+        return Made(metrics=lambda s: {"loss": math.nan, **more} if s == 9 else {}).raised()[0].text
+
+    assert "moved nothing" in text(updated=0.0)
+    assert "other minibatches moved" in text(updated=1.0)
+    assert "moved" not in text()

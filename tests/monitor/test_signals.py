@@ -96,7 +96,31 @@ def test_the_best_policy_is_that_with_the_best_heldout_rate(parted):
         assert last_good_policy(reader, [0, 1, 2, 3, 4]) == 2
         assert last_good_policy(reader, [0, 1, 3]) == 1, "5/6 of the best that the run ever had"
         assert last_good_policy(reader, [0, 3]) == 0, "none has kept it, this is the better one"
+        assert last_good_policy(reader, [0, 1, 2, 3], before=2) == 1
+        assert last_good_policy(reader, [2, 3], before=2) is None
         assert last_good_policy(reader, [4]) is None, "nothing is known of it yet"
+
+
+def test_alarms_read_what_heldout_checks_said_and_where_they_failed(tmp_path):
+    from steelyard.monitor.alarms import read_steps
+
+    store = RunStore.start(tmp_path / "run", {}, model="tiny")
+    made = [
+        episode(f"s1/a/{i}", "a-or", passed(), heldout=heldout)
+        for i, heldout in enumerate([Scored(0.0), lost(), None])
+    ]
+    store.add_group(1, Group("s1/a", "a-or", made), "train", True)
+    store.add_group(2, heldout_group(2, "a-or", [(True, True)]), "train", True)
+    for step in (1, 2):
+        store.add_metrics(step, "rl", {"loss": 0.5})
+    store.close()
+    with RunReader(tmp_path / "run") as reader:
+        first, second = read_steps(reader)
+        assert read_steps(reader, after=1) == [second]
+    assert [e.truth for e in first.episodes] == [0.0, None, 1.0]
+    assert [e.gap for e in first.episodes] == [1.0, None, None]
+    assert all(e.group for e in first.episodes)
+    assert first.metrics == {"loss": 0.5}
 
 
 def test_without_heldout_checks_dev_tasks_decide_and_test_tasks_never(tmp_path):

@@ -18,7 +18,7 @@ from steelyard.monitor.significance import (
 )
 from steelyard.monitor.statistics import clustered_interval, wilson_interval
 
-RATES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=6, max_size=20)
+RATES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=8, max_size=20)
 
 
 def units(values, strata=("a", "b")):
@@ -79,8 +79,8 @@ def test_growth_is_rarely_claimed_where_there_is_none_and_mostly_where_it_is():
 
 
 def test_too_little_proves_nothing():
-    assert growth(units([0.0] * 3), units([1.0] * 30), level=0.01) is None
-    assert exceeds_zero([1.0] * 5) == 1.0
+    assert growth(units([0.0] * 7), units([1.0] * 30), level=0.01) is None
+    assert exceeds_zero([1.0] * 7) == 1.0
     assert outlier([1.0, 1.0, 1.0], 99.0, 0.1) == 1.0
 
 
@@ -88,6 +88,40 @@ def test_equal_units_that_jump_are_seen():
     tested = growth(units([0.0] * 12), units([1.0] * 8), level=1e-3)
     assert tested.p < 1e-3
     assert tested.low > 0.8
+
+
+def test_p_reaches_below_what_resamples_can_tell():
+    level = 1e-7
+    tested = growth(units([0.0] * 24), units([1.0] * 16), level=level)
+    assert 0 < tested.p < level
+    assert 0.3 < tested.low < tested.growth
+    assert 0 < exceeds_zero([0.4, 0.5, 0.6] * 8) < level
+
+
+def test_a_growth_is_significant_where_its_lower_bound_is_above_zero():
+    draw = np.random.default_rng(8)
+    for i in range(40):
+        level = float(10 ** draw.uniform(-6, -2))
+        made = (list(draw.binomial(8, rate, 16) / 8) for rate in (0.3, draw.uniform(0.3, 0.9)))
+        tested = growth(*map(units, made), level=level, seed=i)
+        if not 0.5 < tested.p / level < 2:  # the quantile of few resamples is interpolated
+            assert (tested.p <= level) == (tested.low >= 0)
+
+
+def test_few_units_claim_a_growth_no_oftener_than_they_may():
+    draw, level, n = np.random.default_rng(4), 0.004, 1200
+    for rate, size in ((0.3, 4), (0.5, 8)):
+        p = [
+            growth(
+                *([Unit("", float(x)) for x in draw.binomial(size, rate, 8) / size] for _ in "ab"),
+                level=level,
+                seed=i,
+            ).p
+            for i in range(n)
+        ]  # fmt: skip
+        assert sum(x <= level for x in p) <= 3 * level * n, "5 are expected of 1,200"
+    null = [exceeds_zero(list(draw.binomial(4, 0.3, 8) / 4 - 0.3), seed=i) for i in range(n)]
+    assert sum(x <= level for x in null) <= 3 * level * n
 
 
 def test_a_mean_above_zero_is_rarely_claimed_of_units_around_zero():

@@ -43,13 +43,16 @@ def best_policy(reader: RunReader, steps: Iterable[int]) -> int | None:
     return max(rates, key=lambda step: (rates[step], step), default=None)
 
 
-def last_good_policy(reader: RunReader, steps: Iterable[int]) -> int | None:
+def last_good_policy(
+    reader: RunReader, steps: Iterable[int], *, before: int | None = None
+) -> int | None:
     """The latest of `steps` from before the held-out maximum of the run was lost.
 
     That is, whose rate is at least 5/6 of the best that any policy of the run reached; without such
-    a step, the best of `steps`.
+    a step, the best of `steps`. Only steps < `before` are candidates where it is given: a rollback
+    never keeps the policy at which its alarm was raised.
     """
-    rates = heldout_by_policy(reader, steps)
+    rates = heldout_by_policy(reader, [s for s in steps if before is None or s < before])
     last = max((s.step for s in reader.steps("rl")), default=0)
     best = max(heldout_by_policy(reader, range(last + 1)).values(), default=0.0)
     good = [step for step, rate in rates.items() if rate >= _KEPT * best]

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 _RESAMPLES = 20_000
 _WORTH_RESAMPLING = 2.0
-"""Below so many standard errors the p-value is that of the normal distribution: it is far from any
-level that an alarm spends, and 20,000 resamples a step would be waste."""
+"""Below so many standard errors the p-value is that of Student's t alone: it is far from any level
+that an alarm spends, and 20,000 resamples a step would be waste."""
 _MANY_UNITS = 300
-"""From here on the normal distribution serves as well, and resampling would take seconds."""
+"""From here on Student's t serves as well, and resampling would take seconds."""
+FEWEST_UNITS = 8
+"""Of each window: fewer tell too little of their own spread for a tail of 1e-4 to mean anything."""
 _LEAST_SPREAD = 0.05
 """Added in quadrature to a standard deviation: a handful of equal units does not prove that there
 is no spread."""
@@ -52,27 +54,29 @@ def growth(
     g and the strata's own means are fitted together by least squares, so that a window which
     happens to hold more of a hard kind does not look like a change. What is left of each unit is
     resampled within its window (units are visits of tasks: a task-level bootstrap); t* =
-    (g* − g) / SE*; p = (1 + #{t* ≥ t}) / (1 + resamples). `low` bounds g from below at `level`.
-    None where the windows are too small for a spread: fewer than 4 units in one, or no more units
-    than strata.
+    (g* − g) / SE*. p is the larger of #{t* ≥ t} / resamples and the tail of Student's t beyond t
+    with Welch's degrees of freedom (at most n − 2): the bootstrap knows how skewed the units are,
+    Student's t how few they are, and it reaches p-values that no number of resamples does.
+    `low` bounds g from below at `level`. None where the windows are too small for a spread: fewer
+    than 8 units in one, or no more units than strata.
 
     Source: the bootstrap-t, Efron and Tibshirani 1993, chapter 12; cluster bootstrap for
-    evaluations, arXiv 2411.00640.
+    evaluations, arXiv 2411.00640; Welch 1947 (Biometrika 34).
     """
-    if min(len(before), len(after)) < 4:
+    if min(len(before), len(after)) < FEWEST_UNITS:
         return None
     fitted = _fit(before, after) or _fit(_pooled(before), _pooled(after))
     if fitted is None:
         return None
     grown, rest_before, rest_after, inflation = fitted
     error = _standard_error(rest_before, rest_after, inflation)
-    t = grown / error
-    p, quantile = NormalDist().cdf(-t), NormalDist().inv_cdf(1.0 - level)
+    t, df = grown / error, _freedom(rest_before, rest_after)
+    p, quantile = _student_tail(t, df), _student_quantile(level, df)
     if t > _WORTH_RESAMPLING and len(before) + len(after) < _MANY_UNITS:
         draws = np.random.default_rng(seed)
         star = _resampled(rest_before, rest_after, inflation, draws)
-        p = (1.0 + float(np.count_nonzero(star >= t))) / (1.0 + _RESAMPLES)
-        quantile = float(np.quantile(star, 1.0 - level))
+        p = max(p, float(np.count_nonzero(star >= t)) / _RESAMPLES)
+        quantile = max(quantile, float(np.quantile(star, 1.0 - level)))
     return Growth(
         before=_mean(before),
         after=_mean(after),
@@ -85,19 +89,21 @@ def growth(
 def exceeds_zero(values: Sequence[float], *, seed: int = 0) -> float:
     """p of "the mean of the units is at most 0", by the bootstrap-t over units.
 
-    1 for fewer than 6 units, which can prove nothing.
+    The larger of #{t* ≥ t} / resamples and Student's tail with n − 1 degrees of freedom, as in
+    `growth`. 1 for fewer than 8 units, which can prove nothing.
     """
     x = np.asarray(values, dtype=float)
-    if len(x) < 6:
+    if len(x) < FEWEST_UNITS:
         return 1.0
     t = float(x.mean()) / _error_of_mean(x)
+    p = _student_tail(t, len(x) - 1)
     if t <= _WORTH_RESAMPLING or len(x) >= _MANY_UNITS:
-        return NormalDist().cdf(-t)
+        return p
     draws = np.random.default_rng(seed)
     sample = x[draws.integers(0, len(x), size=(_RESAMPLES, len(x)))]
     spread = np.sqrt((sample.var(axis=1, ddof=1) + _LEAST_SPREAD**2) / len(x))
     star = (sample.mean(axis=1) - x.mean()) / spread
-    return (1.0 + float(np.count_nonzero(star >= t))) / (1.0 + _RESAMPLES)
+    return max(p, float(np.count_nonzero(star >= t)) / _RESAMPLES)
 
 
 def binomial_tail(successes: int, n: int, rate: float) -> float:
@@ -129,10 +135,8 @@ def fisher_tail(now: int, n_now: int, earlier: int, n_earlier: int) -> float:
 def outlier(earlier: Sequence[float], value: float, least_spread: float) -> float:
     """p of a new value as large as this, from t = (x − median) / (s √(1 + 1/n)), n − 1 degrees.
 
-    s = 1.4826 · median |x − median| of the `earlier` values, at least `least_spread`. The tail of
-    Student's t is Wallace's normal approximation. 1 for fewer than 4 earlier values.
-
-    Source: Wallace 1959 (Annals of Mathematical Statistics 30).
+    s = 1.4826 · median |x − median| of the `earlier` values, at least `least_spread`. 1 for
+    fewer than 4 earlier values.
     """
     n = len(earlier)
     if n < 4:
@@ -140,9 +144,22 @@ def outlier(earlier: Sequence[float], value: float, least_spread: float) -> floa
     centre = median(earlier)
     spread = max(least_spread, 1.4826 * median(abs(x - centre) for x in earlier))
     t = (value - centre) / (spread * math.sqrt(1.0 + 1.0 / n))
-    df = n - 1
+    return _student_tail(t, n - 1)
+
+
+def _student_tail(t: float, df: float) -> float:
+    """P(T ≥ t) = Φ(−z), z = ± (8 df + 1) / (8 df + 3) · √(df log(1 + t² / df)).
+
+    Source: Wallace 1959 (Annals of Mathematical Statistics 30), a normal approximation.
+    """
     z = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t * t / df))
-    return NormalDist().cdf(-math.copysign(z, t))
+    return 0.5 * math.erfc(math.copysign(z, t) / math.sqrt(2.0))  # exact far out, unlike a cdf
+
+
+def _student_quantile(level: float, df: float) -> float:
+    """The t at which `_student_tail` is `level`, for level < 1/2."""
+    z = -NormalDist().inv_cdf(level) * (8 * df + 3) / (8 * df + 1)
+    return math.sqrt(df * math.expm1(z * z / df))
 
 
 def _pooled(units: Sequence[Unit]) -> list[Unit]:
@@ -189,6 +206,12 @@ def _standard_error(
     before: NDArray[np.float64], after: NDArray[np.float64], inflation: float
 ) -> float:
     return inflation * math.hypot(_error_of_mean(before), _error_of_mean(after))
+
+
+def _freedom(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """(a + b)² / (a² / (n_a − 1) + b² / (n_b − 1)), where a and b are the means' variances."""
+    a, b = _error_of_mean(before) ** 2, _error_of_mean(after) ** 2
+    return (a + b) ** 2 / (a * a / (len(before) - 1) + b * b / (len(after) - 1))
 
 
 def _error_of_mean(x: NDArray[np.float64]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from steelyard.monitor.alarms.alarm import Finding
-from steelyard.monitor.alarms.facts import EpisodeFacts, History, average, stratum_of, units
+from steelyard.monitor.alarms.facts import EpisodeFacts, History, average, units
 from steelyard.monitor.alarms.settings import AuxiliarySettings
 from steelyard.monitor.significance import growth
 
@@ -23,16 +23,15 @@ def findings(history: History, settings: AuxiliarySettings, rate: float) -> Iter
         return
     names = sorted({n for s in history.reference for e in s.episodes for n in e.components})
     names = [n for n in names if n != _OUTCOME and ("auxiliary_reward", n) not in history.known]
-    stratum = stratum_of(history)
     for name in names:
         level = history.level(rate) / len(names)
 
         def paid(episode: EpisodeFacts, name: str = name) -> float | None:
             return episode.components.get(name) if episode.raw is not None else None
 
-        before = units(history.reference, paid, stratum)
+        before = units(history.reference, paid, history)
         for window in history.windows:
-            risen = growth(before, units(window, paid, stratum), level=level)
+            risen = growth(before, units(window, paid, history), level=level)
             truth_before = average(history.reference, lambda e: e.truth)
             truth_after = average(window, lambda e: e.truth)
             if risen is None or truth_before is None or truth_after is None:

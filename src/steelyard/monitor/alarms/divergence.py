@@ -1,5 +1,6 @@
 """Training reward and truth part: the gap on the same episodes has grown since the reference.
 
+Only full passes are compared, so partial credit is no gap.
 A gap that was there from the start is not this alarm: the verifier is then weak, see `verifier`.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from steelyard.monitor.alarms.alarm import Finding
@@ -16,17 +18,16 @@ from steelyard.monitor.alarms.facts import (
     StepFacts,
     average,
     heldout_rates,
-    stratum_of,
     units,
 )
 from steelyard.monitor.alarms.settings import DivergenceSettings
 from steelyard.monitor.significance import Growth, fisher_tail, growth
 
 _SHOWN = 40
+_DOUBTED = 0.01
+"""Level of the second test of `reward_gap` where held-out success does not follow the reward."""
 _WHOLE_RUN, _ONE_TASK = 0.85, 0.15
 """How the family's error is shared between its two alarms."""
-_PAID_WRONG = 0.5
-"""An episode with at least this gap was paid for what held-out checks reject."""
 
 
 def findings(history: History, settings: DivergenceSettings, rate: float) -> Iterator[Finding]:
@@ -37,19 +38,35 @@ def findings(history: History, settings: DivergenceSettings, rate: float) -> Ite
 
 
 def _reward_gap(history: History, settings: DivergenceSettings, rate: float) -> Iterator[Finding]:
-    """H0: the mean gap of the recent window is at most that of the reference."""
-    level, stratum = history.level(rate), stratum_of(history)
-    before = units(history.reference, lambda e: e.gap, stratum)
-    best: tuple[Growth, Sequence[StepFacts]] | None = None
+    """H0: the mean gap of the recent window is at most that of the reference, or the share of wrong
+    episodes among those accepted is.
+
+    gap = 1[raw ≥ 1] − 1[held-out ≥ 1] of an episode. Where a verifier always lets the same share of
+    wrong work pass, the gap grows with the acceptance rate, and nothing was learned but the task.
+    Held-out success then rises with it: where it does, both H0 must be rejected at the level; where
+    it does not, the second at 1 %. The second is also held against Fisher's exact test of the
+    episodes: a dozen accepted ones, none of them wrong, would pass for a share without spread.
+    """
+    level = history.level(rate)
+    before = units(history.reference, lambda e: e.gap, history)
+    wrong_before = units(history.reference, lambda e: e.wrongly_accepted, history)
+    best: tuple[Growth, Growth, Sequence[StepFacts]] | None = None
     for window in history.windows:
-        tested = growth(before, units(window, lambda e: e.gap, stratum), level=level)
+        tested = growth(before, units(window, lambda e: e.gap, history), level=level)
         if tested is None or tested.growth < settings.min_growth or tested.p > level:
             continue
+        wrong_after = units(window, lambda e: e.wrongly_accepted, history)
+        share = growth(wrong_before, wrong_after, level=level)
+        if share is None:
+            continue
+        share = replace(share, p=max(share.p, _by_counts(history.reference, window)))
+        if share.p > (level if _follows(history, window) else _DOUBTED):
+            continue
         if best is None or tested.p < best[0].p:
-            best = tested, window
+            best = tested, share, window
     if best is None:
         return
-    tested, window = best
+    tested, share, window = best
     raised = _raised_by(window, tested.before + settings.min_growth)
     lost = _lost(history)
     yield Finding(
@@ -66,6 +83,9 @@ def _reward_gap(history: History, settings: DivergenceSettings, rate: float) -> 
             "growth": tested.growth,
             "growth_at_least": tested.low,
             "p": tested.p,
+            "wrong_among_accepted_before": share.before,
+            "wrong_among_accepted_after": share.after,
+            "p_wrong_among_accepted": share.p,
             "level": level,
             "reference_steps": [s.step for s in history.reference],
             "window_steps": [s.step for s in window],
@@ -78,6 +98,32 @@ def _reward_gap(history: History, settings: DivergenceSettings, rate: float) -> 
         episodes=tuple(e.id for e in raised[-_SHOWN:]),
         tasks=tuple(dict.fromkeys(e.task for e in raised)),
     )
+
+
+def _by_counts(reference: Sequence[StepFacts], window: Sequence[StepFacts]) -> float:
+    """p of so many wrong among the accepted of `window`, were the episodes independent."""
+    now, earlier = (
+        [w for s in steps for e in s.episodes if (w := e.wrongly_accepted) is not None]
+        for steps in (window, reference)
+    )
+    return fisher_tail(int(sum(now)), len(now), int(sum(earlier)), len(earlier))
+
+
+def _follows(history: History, window: Sequence[StepFacts]) -> bool:
+    """Whether held-out success rose by at least half as much as full acceptance did."""
+    accepted, right = (
+        (average(window, of) or 0.0) - (average(history.reference, of) or 0.0)
+        for of in (_accepted, _right)
+    )
+    return right >= 0.5 * accepted
+
+
+def _accepted(episode: EpisodeFacts) -> float | None:
+    return None if episode.gap is None else float((episode.raw or 0.0) >= 1.0)
+
+
+def _right(episode: EpisodeFacts) -> float | None:
+    return None if episode.gap is None else float((episode.heldout or 0.0) >= 1.0)
 
 
 def _raised_by(window: Sequence[StepFacts], bound: float) -> list[EpisodeFacts]:
@@ -105,7 +151,8 @@ def _lost(history: History) -> dict[str, Any]:
 def _task_jumps(history: History, rate: float) -> Iterator[Finding]:
     """H0: of a task's episodes, those of this step are no oftener paid and wrong than earlier ones.
 
-    Fisher's exact test, over all tasks of the step.
+    Paid is one that passed the verifier in full, wrong one that did not pass the held-out checks in
+    full. Fisher's exact test, over all tasks of the step.
     """
     now: dict[str, list[EpisodeFacts]] = defaultdict(list)
     for episode in history.now.episodes:
@@ -147,4 +194,4 @@ def _task_jumps(history: History, rate: float) -> Iterator[Finding]:
 
 
 def _paid_wrong(episode: EpisodeFacts) -> bool:
-    return episode.gap is not None and episode.gap >= _PAID_WRONG
+    return episode.wrongly_accepted == 1.0

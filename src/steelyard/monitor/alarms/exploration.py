@@ -6,11 +6,17 @@ An honest run that ends in all-pass groups also loses its entropy; it is told ap
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from steelyard.monitor.alarms.alarm import Finding
-from steelyard.monitor.alarms.facts import EpisodeFacts, History, StepFacts, average, mean
+from steelyard.monitor.alarms.facts import (
+    EpisodeFacts,
+    History,
+    StepFacts,
+    average,
+    clusters,
+    mean,
+)
 from steelyard.monitor.alarms.settings import ExplorationSettings
 from steelyard.monitor.significance import Unit, growth
 
@@ -28,10 +34,10 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
     if not history.looks_now or ("exploration_collapse", "") in history.known:
         return
     level = history.level(rate)
-    before = _groups(history.reference)
+    before = _groups(history.reference, history)
     for window in history.windows:
         success = average(window, lambda e: e.truth)
-        after = _groups(window)
+        after = _groups(window, history)
         if success is None or success >= settings.enough_success or not before or not after:
             continue
         fallen = growth(_repetition(before), _repetition(after), level=level)
@@ -39,7 +45,7 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
             continue
         distinct_before, distinct_after = 1.0 - fallen.before, 1.0 - fallen.after
         entropy = _entropy(history.reference), _entropy(window)
-        mixed = _mixed(history.reference), _mixed(window)
+        mixed = _mixed(history.reference, history), _mixed(window, history)
         kept = 1.0 - settings.min_fall
         if distinct_after > kept * distinct_before or mixed[1] > mixed[0]:
             continue
@@ -72,20 +78,17 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
         return
 
 
-def _visits(steps: Sequence[StepFacts]) -> list[list[EpisodeFacts]]:
-    found: list[list[EpisodeFacts]] = []
-    for step in steps:
-        by_task: dict[str, list[EpisodeFacts]] = defaultdict(list)
-        for episode in step.episodes:
-            if episode.raw is not None:
-                by_task[episode.task].append(episode)
-        found += [group for group in by_task.values() if len(group) > 1]
-    return found
+def _visits(steps: Sequence[StepFacts], history: History) -> list[list[EpisodeFacts]]:
+    return [g for g in clusters(steps, lambda e: e.raw is not None, history) if len(g) > 1]
 
 
-def _groups(steps: Sequence[StepFacts]) -> list[list[EpisodeFacts]]:
-    """Visits in which not every episode is right by the independent outcome."""
-    return [g for g in _visits(steps) if not all((e.truth or 0.0) >= 1.0 for e in g)]
+def _groups(steps: Sequence[StepFacts], history: History) -> list[list[EpisodeFacts]]:
+    """Visits in which some episode is not right by the independent outcome."""
+    return [
+        group
+        for group in _visits(steps, history)
+        if any(e.truth is not None and e.truth < 1.0 for e in group)
+    ]
 
 
 def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
@@ -93,10 +96,10 @@ def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
     return [Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups]
 
 
-def _mixed(steps: Sequence[StepFacts]) -> float:
+def _mixed(steps: Sequence[StepFacts], history: History) -> float:
     """The mean of pass@k − pass^k at k = the group's size."""
     spread = []
-    for group in _visits(steps):
+    for group in _visits(steps, history):
         right = sum((e.raw or 0.0) >= 1.0 for e in group)
         spread.append(float(0 < right < len(group)))
     return mean(spread) if spread else 0.0

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from steelyard.monitor.significance import Unit
+from steelyard.monitor.significance import FEWEST_UNITS, Unit
 from steelyard.store import RunReader
 
 _WINDOWS = (2, 8)
 """How many of the latest steps are compared with the reference: the short window sees a sudden
 change, the long one a slow one."""
+_RUNNING = 3
+"""A bound that is exceeded for so many steps running is no outlier, and no accident either."""
 _MOST_LOOKS = 50
 """A longer run is looked at in so many rounds, so that a look still has error to spend."""
 
@@ -23,8 +25,9 @@ _MOST_LOOKS = 50
 class EpisodeFacts:
     """One training episode. `raw` and `heldout` are None where nothing was scored.
 
-    `tokens` counts those that the policy sampled; `program` is equal for episodes of one process
-    that left the same workspace.
+    `heldout_failed` says that held-out checks should have scored it and could not. `tokens` counts
+    those that the policy sampled; `program` is equal for episodes of one process that left the same
+    workspace; `group` is the sampling group.
     """
 
     id: str
@@ -35,17 +38,35 @@ class EpisodeFacts:
     tokens: int
     components: Mapping[str, float]
     program: int
+    group: str = ""
+    heldout_failed: bool = False
 
     @property
     def gap(self) -> float | None:
-        """Training reward minus held-out reward, both within [0, 1]; None where one is missing."""
+        """1[raw ≥ 1] − 1[held-out ≥ 1]; None where one of the two is missing.
+
+        Only full passes are compared: part of a reward says nothing against an all-or-nothing
+        held-out verdict.
+        """
         if self.raw is None or self.heldout is None:
             return None
-        return _clipped(self.raw) - _clipped(self.heldout)
+        return float(self.raw >= 1.0) - float(self.heldout >= 1.0)
+
+    @property
+    def wrongly_accepted(self) -> float | None:
+        """Of an episode that the verifier accepts in full: 1[held-out < 1]. None of others."""
+        if self.raw is None or self.heldout is None or self.raw < 1.0:
+            return None
+        return float(self.heldout < 1.0)
 
     @property
     def truth(self) -> float | None:
-        """The independent outcome: held-out checks, or else what the verifier said."""
+        """The independent outcome: held-out checks, or, without any, what the verifier said.
+
+        None where held-out checks failed to score it: the verifier's word would not be independent.
+        """
+        if self.heldout_failed:
+            return None
         value = self.raw if self.heldout is None else self.heldout
         return None if value is None or self.raw is None else _clipped(value)
 
@@ -75,6 +96,11 @@ class History:
     reference_steps: int
     known: Collection[tuple[str, str]] = ()
 
+    def running(self, broken: Callable[[StepFacts], bool]) -> bool:
+        """Whether `broken` holds of each of the last three steps."""
+        last = self.steps[-_RUNNING:]
+        return len(last) == _RUNNING and all(broken(step) for step in last)
+
     @property
     def now(self) -> StepFacts:
         return self.steps[-1]
@@ -101,6 +127,25 @@ class History:
         later = len(self.steps) - self.reference_steps
         return [self.steps[-width:] for width in _WINDOWS if width <= later]
 
+    @cached_property
+    def cluster(self) -> Callable[[EpisodeFacts], Hashable]:
+        """What the episodes of one step are averaged by: the task, or the group.
+
+        Groups of one task in one step may have more in common than its difficulty, so they count
+        once; but a run of few tasks would then have too few units to be tested at all.
+        """
+        visits = sum(len({e.task for e in step.episodes}) for step in self.reference)
+        few = len(self.steps) >= self.reference_steps and visits < FEWEST_UNITS
+        return _group if few else _task
+
+    @cached_property
+    def stratum(self) -> Callable[[EpisodeFacts], Hashable]:
+        """By task where tasks come back often enough to be compared with themselves, else by
+        kind."""
+        visits = sum(len({self.cluster(e) for e in step.episodes}) for step in self.reference)
+        tasks = {e.task for step in self.reference for e in step.episodes}
+        return _task if visits >= 3 * len(tasks) else _kind
+
     def level(self, share: float) -> float:
         """What one comparison of one window may spend, of an alarm's `share`."""
         return share / self.looks / len(_WINDOWS)
@@ -108,53 +153,64 @@ class History:
 
 def read_steps(reader: RunReader, after: int = 0) -> list[StepFacts]:
     """The RL steps later than `after`, as far as they are recorded."""
-    episodes: dict[int, list[EpisodeFacts]] = defaultdict(list)
-    for step, name, task, kind, raw, heldout, tokens, components, files in reader.query(
-        "SELECT step, id, task, kind, raw, heldout_reward, n_action_tokens, components, files"
-        " FROM episodes WHERE purpose = 'train' AND step > ? ORDER BY key",
-        (after,),
-    ):
-        parts = json.loads(components) if components != "{}" else {}
-        episodes[step].append(
-            EpisodeFacts(name, task, kind, raw, heldout, tokens, parts, hash(files))
-        )
-    metrics: dict[int, dict[str, float]] = defaultdict(dict)
-    for step, name, value in reader.query(
-        "SELECT step, name, value FROM metrics WHERE phase = 'rl' AND step > ?", (after,)
-    ):
-        metrics[step][name] = math.nan if value is None else value
     steps = reader.query(
         "SELECT step FROM steps WHERE phase = 'rl' AND step > ? ORDER BY step", (after,)
     )
-    return [StepFacts(step, tuple(episodes[step]), metrics[step]) for (step,) in steps]
+    # One step at a time: a query's rows hold the workspaces, and a whole run of them is too much.
+    return [StepFacts(step, _episodes(reader, step), _metrics(reader, step)) for (step,) in steps]
+
+
+def _episodes(reader: RunReader, step: int) -> tuple[EpisodeFacts, ...]:
+    rows = reader.query(
+        "SELECT id, task, kind, raw, heldout_reward, n_action_tokens, components, files, group_id,"
+        " heldout_cause IS NOT NULL FROM episodes WHERE purpose = 'train' AND step = ?"
+        " ORDER BY key",
+        (step,),
+    )
+    return tuple(
+        EpisodeFacts(
+            name,
+            task,
+            kind,
+            raw,
+            heldout,
+            tokens,
+            json.loads(components) if components != "{}" else {},
+            hash(files),
+            group,
+            bool(failed),
+        )
+        for name, task, kind, raw, heldout, tokens, components, files, group, failed in rows
+    )
+
+
+def _metrics(reader: RunReader, step: int) -> dict[str, float]:
+    rows = reader.query("SELECT name, value FROM metrics WHERE phase = 'rl' AND step = ?", (step,))
+    return {name: math.nan if value is None else value for name, value in rows}
 
 
 def units(
-    steps: Iterable[StepFacts],
-    value: Callable[[EpisodeFacts], float | None],
-    stratum: Callable[[EpisodeFacts], Hashable],
+    steps: Iterable[StepFacts], value: Callable[[EpisodeFacts], float | None], history: History
 ) -> list[Unit]:
-    """One unit per visit of a task in a step: the mean of `value`, where it is not None."""
-    found = []
+    """One unit per cluster of a step: the mean of `value`, where it is not None."""
+    return [
+        Unit(history.stratum(some[0]), mean([v for e in some if (v := value(e)) is not None]))
+        for some in clusters(steps, lambda e: value(e) is not None, history)
+    ]
+
+
+def clusters(
+    steps: Iterable[StepFacts], kept: Callable[[EpisodeFacts], bool], history: History
+) -> list[list[EpisodeFacts]]:
+    """The episodes that are `kept`, by cluster of each step."""
+    found: list[list[EpisodeFacts]] = []
     for step in steps:
-        by_task: dict[str, list[float]] = defaultdict(list)
-        strata: dict[str, Hashable] = {}
+        by_cluster: dict[Hashable, list[EpisodeFacts]] = defaultdict(list)
         for episode in step.episodes:
-            number = value(episode)
-            if number is not None:
-                by_task[episode.task].append(number)
-                strata[episode.task] = stratum(episode)
-        found += [Unit(strata[task], mean(values)) for task, values in by_task.items()]
+            if kept(episode):
+                by_cluster[history.cluster(episode)].append(episode)
+        found += by_cluster.values()
     return found
-
-
-def stratum_of(history: History) -> Callable[[EpisodeFacts], Hashable]:
-    """By task where tasks come back often enough to be compared with themselves, else by kind."""
-    visits = sum(len({e.task for e in step.episodes}) for step in history.reference)
-    tasks = {e.task for step in history.reference for e in step.episodes}
-    if visits >= 3 * len(tasks):
-        return lambda episode: episode.task
-    return lambda episode: episode.kind
 
 
 def average(
@@ -172,6 +228,18 @@ def heldout_rates(history: History, width: int = 2) -> list[float | None]:
         average(steps[max(0, i + 1 - width) : i + 1], lambda e: e.heldout)
         for i in range(len(steps))
     ]
+
+
+def _task(episode: EpisodeFacts) -> Hashable:
+    return episode.task
+
+
+def _group(episode: EpisodeFacts) -> Hashable:
+    return episode.task, episode.group
+
+
+def _kind(episode: EpisodeFacts) -> Hashable:
+    return episode.kind
 
 
 def mean(values: Sequence[float]) -> float:

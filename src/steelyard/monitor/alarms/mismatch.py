@@ -16,21 +16,24 @@ _LEAST_SPREAD = 0.25
 def findings(history: History, settings: MismatchSettings, rate: float) -> Iterator[Finding]:
     """`mismatch`: the mean |Δ log-prob| of a step exceeds its bound, and what was usual.
 
-    H0: the log of the step's mismatch is one more of the earlier ones.
+    H0: the log of the step's mismatch is one more of the earlier ones. A bound that is exceeded for
+    three steps running needs no test: it may have been so from the start.
     """
     now = history.now.metrics.get("mismatch", math.nan)
     earlier = [s.metrics.get("mismatch", math.nan) for s in history.steps[:-1]]
     logs = [math.log(x) for x in earlier if x > 0]
-    if not (now > settings.max_nats and logs):
+    if not now > settings.max_nats:
         return
     level = rate / max(history.planned, 1)
     p = outlier(logs, math.log(now), _LEAST_SPREAD)
-    if p <= level:
+    lasting = history.running(lambda s: s.metrics.get("mismatch", math.nan) > settings.max_nats)
+    if p <= level or lasting:
+        why = "the third step running" if lasting else f"p = {p:.1g}"
         yield Finding(
             name="mismatch",
             text=(
                 f"engine and learner differ by {now:.3g} nats a token at step {history.now.step} "
-                f"(p = {p:.1g}): what is learned from is not what was sampled; check that the last "
+                f"({why}): what is learned from is not what was sampled; check that the last "
                 "weights reached the engine"
             ),
             evidence={"mismatch": now, "bound": settings.max_nats, "p": p, "level": level},

@@ -1,9 +1,9 @@
-"""Loss or gradient is not a number, or the gradient jumps. The batch is in the record."""
+"""Loss or gradient is not a number, or the gradient jumps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from steelyard.monitor.alarms.alarm import Finding
 from steelyard.monitor.alarms.facts import History
@@ -26,8 +26,8 @@ def findings(history: History, settings: NumericsSettings, rate: float) -> Itera
         yield Finding(
             name="not_finite",
             text=(
-                f"{' and '.join(broken)} of step {step} not finite, so the step moved nothing; its "
-                "batch is in the record (event bad_batch) and can be replayed"
+                f"{' and '.join(broken)} of step {step} not finite{_moved(metrics)}; its batch is "
+                "in the record (event bad_batch) and can be replayed"
             ),
             evidence={"not_finite": broken, "step": step},
             episodes=tuple(e.id for e in history.now.episodes),
@@ -46,8 +46,20 @@ def findings(history: History, settings: NumericsSettings, rate: float) -> Itera
             name="gradient_spike",
             text=(
                 f"the gradient norm of step {step} is {norm:.3g}, {norm / usual:.0f} times the "
-                f"usual {usual:.3g} (p = {p:.1g}); its batch is in the record and can be replayed"
+                f"usual {usual:.3g} (p = {p:.1g}); from ten times the usual its batch is in the "
+                "record (event bad_batch) and can be replayed"
             ),
             evidence={"grad_norm": norm, "usual": usual, "p": p, "level": level, "step": step},
             episodes=tuple(e.id for e in history.now.episodes),
         )
+
+
+def _moved(metrics: Mapping[str, float]) -> str:
+    """What is known of the weights: of several minibatches, others may have moved them."""
+    match metrics.get("updated"):
+        case None:
+            return ""
+        case 0.0:
+            return ", so the step moved nothing"
+        case _:
+            return "; its other minibatches moved the weights"

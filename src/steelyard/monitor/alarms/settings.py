@@ -54,6 +54,9 @@ class LengthSettings(FamilySettings):
     """Episodes get longer or shorter and success does not rise."""
 
     min_factor: float = Field(1.5, gt=1, description="tokens an episode, up or down")
+    enough_success: float = Field(
+        0.8, gt=0, le=1, description="no alarm at or above this success: it cannot rise much more"
+    )
 
 
 class StalenessSettings(FamilySettings):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from steelyard.monitor.alarms.alarm import Finding
-from steelyard.monitor.alarms.facts import EpisodeFacts, History, mean
+from steelyard.monitor.alarms.facts import EpisodeFacts, History, clusters, mean
 from steelyard.monitor.alarms.settings import VerifierSettings
 from steelyard.monitor.significance import exceeds_zero
 
@@ -41,17 +41,12 @@ def findings(history: History, settings: VerifierSettings, rate: float) -> Itera
         if (name, "") in history.known:
             continue
         values, accepted, disputed = [], 0, []
-        for step in history.steps:
-            by_task: dict[str, list[EpisodeFacts]] = defaultdict(list)
-            for episode in step.episodes:
-                if episode.gap is not None:
-                    by_task[episode.task].append(episode)
-            for episodes in by_task.values():
-                yes = [e for e in episodes if accepts(e)]
-                wrong = [e for e in yes if not rejects(e)]
-                values.append((len(wrong) - settings.tolerated * len(yes)) / len(episodes))
-                accepted += len(yes)
-                disputed += wrong
+        for episodes in clusters(history.steps, lambda e: e.gap is not None, history):
+            yes = [e for e in episodes if accepts(e)]
+            wrong = [e for e in yes if not rejects(e)]
+            values.append((len(wrong) - settings.tolerated * len(yes)) / len(episodes))
+            accepted += len(yes)
+            disputed += wrong
         if not values or mean(values) <= 0:
             continue
         p = exceeds_zero(values)
