@@ -73,7 +73,7 @@ def scan_for_shortcuts(path: Path, tasks: Mapping[str, Task], store: RunStore, s
     """
     began = time.monotonic()
     with suppress(OSError), RunReader(path) as reader:
-        scan_run(reader, tasks)
+        scan_run(reader, tasks, wait=False)  # another that was stopped must not stop the run
     store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})
 
 
