@@ -130,6 +130,18 @@ def test_each_cause_is_told_from_its_record(tmp_path: Path, why: Why) -> None:
         assert group["experiment"] == f"steelyard diagnose {tmp_path / 'run'} t-or --samples 32"
 
 
+@pytest.mark.parametrize(
+    ("distinct", "size", "verdict"),
+    [(1, 2, "no_exploration"), (1, 3, "no_exploration"), (2, 3, "undecided")],
+)
+def test_small_groups_can_lack_exploration_too(
+    tmp_path: Path, distinct: int, size: int, verdict: str
+) -> None:
+    programs = [*VARIED[:distinct], *VARIED[:1] * (size - distinct)]
+    found = diagnose(recorded(tmp_path, attempts("t-or", failed(), programs=programs)), "g1")
+    assert found["verdict"] == verdict
+
+
 def test_work_that_is_paid_elsewhere_is_not_refused_by_a_strict_verifier(tmp_path: Path) -> None:
     """The held-out checks are only weaker: better work is paid."""
     right = attempts("t-or", passed(), heldout=Scored(1.0), name="g2", programs=[FIXED] * 2)

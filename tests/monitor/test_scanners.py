@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -360,6 +361,7 @@ def test_a_finding_names_its_turn_and_steers_no_terminal() -> None:
         "\x00\ud7ff",
         "a" * 300_000,
         "x = " + ".a" * 20_000,
+        "cat <<" + "A" * 20_000,
         "x = '''" + "<<A\n" * 5000 + "'''",
     ],
 )
@@ -426,6 +428,74 @@ def test_a_history_that_was_cut_is_scanned_anew(tmp_path: Path) -> None:
         store_group(store, 2, [CHEATS["sitecustomize"][0]])
         assert [f.scanner for f in scan_run(reader, {"width": TASK})] == ["planted-files"]
         assert [f["scanner"] for f in read_findings(reader)[0]] == ["planted-files"]
+
+
+def test_a_scan_that_may_not_wait_leaves_the_episodes_to_a_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        store_group(store, 1, [CHEATS["os._exit"][0]])
+        with (path / "findings.progress.lock").open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as a scan that was stopped with Ctrl-Z holds it
+            assert scan_run(reader, {"width": TASK}, wait=False) == []
+            assert read_findings(reader)[1].scanned == 0
+        assert [f.episode for f in scan_run(reader, {"width": TASK}, wait=False)] == ["s1/0"]
+
+
+def scanned_anew(reader: RunReader, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids that a scan reads."""
+    seen: list[str] = []
+    read = reader.episode
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "episode", lambda name: (seen.append(name), read(name))[1])
+        scan_run(reader, {"width": TASK})
+    return seen
+
+
+def test_only_what_was_cut_off_is_scanned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    monkeypatch.setattr("steelyard.monitor.scanners.scan._MARKS", 5)
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        for step in range(1, 5):
+            store_group(store, step, [CHEATS["os._exit"][0]])
+            assert scanned_anew(reader, monkeypatch) == [f"s{step}/0"]
+        store.truncate_after(2)
+        assert [f["episode"] for f in read_findings(reader)[0]] == ["s1/0", "s2/0"]
+        store_group(store, 5, [CHEATS["curl"][0]])
+        assert scanned_anew(reader, monkeypatch) == ["s5/0"]
+        assert [f["episode"] for f in read_findings(reader)[0]] == ["s1/0", "s2/0", "s5/0"]
+        assert read_findings(reader)[1].scanned == 3
+        for step in range(6, 26):
+            store_group(store, step, [HONEST["the fix"]])
+            scan_run(reader, {"width": TASK})
+        marks = json.loads((path / "findings.progress.json").read_text())["marks"]
+        assert len(marks) == 10, "the newest, and the sparser the older"
+        store.truncate_after(12)
+        store_group(store, 27, [HONEST["the fix"]])
+        again = scanned_anew(reader, monkeypatch)
+        assert again[-1] == "s27/0"
+        assert len(again) <= 7, "not all twelve"
+
+
+def test_an_episode_without_times_marks_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that failed by our own fault has none, so it looks like the one that replaces it."""
+    path = tmp_path / "run"
+
+    def store_untimed(did: Did) -> None:
+        episode = did.episode("s2/0")
+        episode.seconds = {}
+        store.add_group(2, Group("s2", "width", [episode]), "train", True)
+
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        store_group(store, 1, [CHEATS["os._exit"][0]])
+        store_untimed(HONEST["the fix"])
+        assert scanned_anew(reader, monkeypatch) == ["s1/0", "s2/0"]
+        store.truncate_after(1)
+        store_untimed(CHEATS["curl"][0])
+        assert scanned_anew(reader, monkeypatch) == ["s2/0"]
 
 
 def test_reference_solutions_are_honest() -> None:

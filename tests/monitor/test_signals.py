@@ -64,13 +64,17 @@ def test_signals_of_a_run_count_errors_apart(tmp_path):
     assert first["cost"]["tokens"] == 4.0
     assert first["cost"]["regressions"] is None, "nobody looked at the untouched task"
     final = next(e for e in found["evaluations"] if e["name"] == "final")
-    assert (final["n"], final["unscored"], final["tasks"], final["k"]) == (7, 1, 2, 3)
+    assert (final["n"], final["unscored"], final["tasks"], final["k"]) == (7, 1, 2, 4)
     assert final["pass_at_1"] == pytest.approx(4 / 7)
     assert (final["low"], final["high"]) == pytest.approx(
         clustered_interval([1.0] * 4 + [0.0] * 3, list("aaaabbb"))
     )
-    assert final["pass_at_k"] == final["pass_hat_k"] == 0.5, "one task always, one never"
-    assert final["pass_at_k_low"] < 0.5 < final["pass_at_k_high"]
+    assert final["tasks_left_out"] == 1, "of four samples of b-key one has no score"
+    assert final["pass_at_k"] == final["pass_hat_k"] == 1.0
+    warm_start = next(e for e in found["evaluations"] if e["name"] == "warm_start")
+    assert (warm_start["k"], warm_start["tasks_left_out"]) == (4, 0)
+    assert (warm_start["pass_at_k"], warm_start["pass_hat_k"]) == (0.5, 0.0), "2 of 4, and 0 of 4"
+    assert warm_start["pass_at_k_low"] < 0.5 < warm_start["pass_at_k_high"]
     with RunReader(tmp_path / "run") as reader, pytest.raises(ValueError, match="takes no ids"):
         view(reader, "signals", ["x"])
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hostile_run import EPISODE, write_hostile_run
-from made_run import BUGGY, FIXED, write_run
+from made_run import BUGGY, FIXED, failed, training_group, write_run
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
 from steelyard.monitor import VIEWS, view
+from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.viewer import Runs, application
-from steelyard.store import RunNotFound, RunReader
+from steelyard.store import RunNotFound, RunReader, RunStore
 
 LOCAL = "http://127.0.0.1:8300"
 NEEDS_EPISODE = {"episode", "changes", "tokens"}
@@ -80,10 +82,18 @@ def test_search(runs: Path, terms: list[str], total: int) -> None:
         assert view(reader, "episodes", [*terms, "limit=1"])["total"] == total
 
 
-def test_search_by_finding_survives_a_half_written_line(runs: Path) -> None:
-    with RunReader(runs / "hostile") as reader:
-        (found,) = view(reader, "episodes", ["finding=reads_tests"])["episodes"]
-    assert found["id"] == EPISODE
+def test_search_by_finding_reads_what_a_scan_has_finished(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunStore.start(path, {}) as store:
+        exits = training_group(1, "a-or", [failed()] * 2, ["import os\nos._exit(0)\n", BUGGY])
+        store.add_group(1, exits, "train", True)
+    with RunReader(path) as reader:
+        scan_run(reader)
+        with reader.directory.findings.open("ab") as file:  # as a scan does before it says so
+            file.write(b'{"episode": "step-1/a-or/1", "scanner": "early"}\n{half a li')
+        (found,) = view(reader, "episodes", ["finding=exits"])["episodes"]
+        assert found["id"] == "step-1/a-or/0"
+        assert view(reader, "episodes", ["finding=early"])["episodes"] == []
 
 
 @pytest.mark.parametrize(
@@ -264,8 +274,6 @@ def test_runs_of_one_name_are_told_apart_and_new_ones_appear(tmp_path: Path) -> 
 
 
 def test_a_run_of_another_schema_is_listed_with_its_reason(tmp_path: Path) -> None:
-    import sqlite3
-
     write_run(tmp_path / "old")
     with sqlite3.connect(tmp_path / "old" / "run.db") as connection:
         connection.execute("PRAGMA user_version = 1")
@@ -275,9 +283,28 @@ def test_a_run_of_another_schema_is_listed_with_its_reason(tmp_path: Path) -> No
         assert client.get("/api/old/summary").status_code == 404
 
 
-def test_the_stamp_changes_with_the_record(tmp_path: Path) -> None:
-    from steelyard.store import RunStore
+def test_a_run_that_cannot_be_read_leaves_the_others_on_the_list(tmp_path: Path) -> None:
+    write_run(tmp_path / "good")
+    write_run(tmp_path / "torn")
+    database = tmp_path / "torn" / "run.db"
+    with sqlite3.connect(database) as connection:
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'events'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    with TestClient(application(Runs([tmp_path])), base_url=LOCAL) as client:
+        good, torn = client.get("/api/").json()["runs"]
+        assert (good["state"], good["error"]) == ("finished", None)
+        assert torn["state"] == "unreadable"
+        assert torn["error"]
+        assert client.get("/api/torn/summary").status_code == 503
 
+
+def test_the_stamp_changes_with_the_record(tmp_path: Path) -> None:
     with RunStore.start(tmp_path / "live", {}) as store:
         runs = Runs([tmp_path])
         (before,) = runs.listing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import threading
 import time
@@ -249,6 +250,16 @@ def test_a_live_run_is_followed(page: Page, address: str, folder: Path) -> None:
         group = training_group(1, "x-or", [failed_outcome()] * 2, ["a = 1"] * 2)
         store.add_group(1, group, "train", True)
         page.wait("document.getElementById('main').innerText.includes('1 in all')", seconds=20)
+
+
+def test_a_new_run_appears_on_the_list(page: Page, address: str, folder: Path) -> None:
+    page.goto(f"{address}/")
+    assert "newcomer" not in page.text()
+    write_run(folder / "newcomer")
+    try:
+        page.wait("document.getElementById('main').innerText.includes('newcomer')", seconds=20)
+    finally:
+        shutil.rmtree(folder / "newcomer")
 
 
 def test_a_page_or_run_that_is_not_there(page: Page, address: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from made_run import BUGGY, evaluated, write_run
 
 from steelyard.monitor import VIEWS, before_and_after, view, wilson_interval
+from steelyard.monitor.statistics import clustered_interval
 from steelyard.store import BASE_STEP, RunReader, RunStore
 
 
@@ -26,10 +27,13 @@ def test_summary_before_and_after(reader: RunReader) -> None:
     assert (warm_start["pass_at_1"], warm_start["n"]) == (0.25, 8)
     # The sandbox failure is neither a success nor a failure.
     assert (final["pass_at_1"], final["n"], final["unscored"]) == (4 / 7, 7, 1)
-    assert (final["low"], final["high"]) == wilson_interval(4, 7)
+    by_task = clustered_interval([1.0] * 4 + [0.0] * 3, list("aaaabbb"))
+    assert (final["low"], final["high"]) == by_task
+    (shown,) = (e for e in summary["evaluations"] if e["name"] == "final")
+    assert (shown["low"], shown["high"]) == by_task
     assert final["by_kind"]["or"]["pass_at_1"] == 1.0
     assert final["by_kind"]["key"] == {
-        "pass_at_1": 0.0, "low": 0.0, "high": wilson_interval(0, 3)[1], "n": 3, "unscored": 1,
+        "pass_at_1": 0.0, "low": 0.0, "high": wilson_interval(0, 1)[1], "n": 3, "unscored": 1,
     }  # fmt: skip
     assert final["tasks"] == 2
     # Residuals by task: or 4 · 3/7, key 3 · −4/7; √(2 · (12/7)²) / 7.

@@ -18,6 +18,7 @@ from episode_strategies import episodes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.conductor.evaluation import tally
 from steelyard.episodes import (
     Cause,
     Check,
@@ -154,18 +155,20 @@ def test_unknown_verdicts_leave_the_tally_and_are_counted(run: Path) -> None:
         (Scored(1.0), Scored(1.0)),
         (Scored(1.0), Scored(0.0)),  # right by the verifier, wrong by the held-out checks
         (Scored(0.0), Scored(1.0)),
-        (Scored(0.0), lost),  # failed whatever the held-out checks would have said
+        (Scored(0.0), lost),  # left out as the next is: what is missing is missing at random
         (Scored(1.0), lost),  # unknown
         (lost, None),  # unknown
     ]
     members = [made(f"t/{i}", o, heldout=h) for i, (o, h) in enumerate(results)]
+    assert tally(members)[0] == Tally(solved=2, n=4, unscored=3)
+    assert [m.solved for m in members] == [True, True, False, False, None, None, None]
     with RunStore.start(run, {}) as store:
         store.add_evaluation("final", 3, "test", members, seconds=2.5)
     with RunReader(run) as reader:
         (evaluation,) = reader.evaluations("test")
-        assert evaluation.tally == Tally(solved=2, n=5, unscored=2)
+        assert evaluation.tally == Tally(solved=2, n=4, unscored=3)
         assert evaluation.seconds == 2.5
-        assert reader.tallies("final", "test", "kind") == {"or": Tally(2, 5, 2)}
+        assert reader.tallies("final", "test", "kind") == {"or": Tally(2, 4, 3)}
         assert reader.evaluations("dev") == []
         record = reader.episode_records(ids=["t/6"])[0]
         assert (record.reward, record.cause, record.solved) == (None, "sandbox_failure", None)

@@ -136,6 +136,7 @@ def _signal_row(row: Json) -> Json:
     if row["n"]:
         shown[f"pass@{row['k']}"] = percent(row["pass_at_k"])
         shown[f"pass^{row['k']}"] = percent(row["pass_hat_k"])
+        shown["tasks left out"] = row["tasks_left_out"]
     return shown
 
 

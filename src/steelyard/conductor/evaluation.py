@@ -8,7 +8,6 @@ from steelyard.conductor.listener import Listener
 from steelyard.conductor.rollouts import Request, Rollouts, seed_of
 from steelyard.episodes import Episode
 from steelyard.store import Tally
-from steelyard.store.encoding import solved_or_unknown
 from steelyard.tasks import Task
 
 
@@ -51,8 +50,8 @@ def tally(episodes: Sequence[Episode]) -> tuple[Tally, dict[str, Tally]]:
 
 
 def _counted(episode: Episode) -> Tally:
-    verdict = solved_or_unknown(episode.outcome, episode.heldout)
-    return Tally(0, 0, 1) if verdict is None else Tally(int(verdict), 1, 0)
+    solved = episode.solved
+    return Tally(0, 0, 1) if solved is None else Tally(int(solved), 1, 0)
 
 
 def _plus(left: Tally, right: Tally) -> Tally:

@@ -76,7 +76,8 @@ class Watch:
         began = time.monotonic()
         try:
             with RunReader(self._path) as reader:
-                scan_run(reader, tasks)
+                # Somebody else who scans and was stopped must not stop the run.
+                scan_run(reader, tasks, wait=False)
         except Exception as error:
             self._note_failure("the episodes could not be scanned for shortcuts", step, error)
         self._store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})

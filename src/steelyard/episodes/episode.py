@@ -98,11 +98,16 @@ class Episode:
     potentials: tuple[float, ...] = ()
 
     @property
-    def solved(self) -> bool:
-        """Training checks and held-out checks all pass: what evaluations count."""
-        if not (isinstance(self.outcome, Scored) and self.outcome.solved):
-            return False
-        return self.heldout is None or (isinstance(self.heldout, Scored) and self.heldout.solved)
+    def solved(self) -> bool | None:
+        """Training and held-out checks all pass: what evaluations count. None without a verdict.
+
+        A verifier's failure settles the answer whatever the held-out checks would have said. It is
+        still None where those could not be scored: were failures counted there and passes not,
+        what is missing would depend on the outcome, and every rate would be too low.
+        """
+        if isinstance(self.outcome, Unscored) or isinstance(self.heldout, Unscored):
+            return None
+        return self.outcome.solved and (self.heldout is None or self.heldout.solved)
 
     @property
     def truncated(self) -> bool:

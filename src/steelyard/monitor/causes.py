@@ -11,8 +11,7 @@ from steelyard.monitor.statistics import wilson_interval
 from steelyard.monitor.symptoms import Attempt, Symptom
 
 _EXAMPLES = 3
-HARDLY_EXPLORES = 0.25
-"""At most this share of distinct final workspaces among a group's episodes: they are one sample."""
+_HARDLY = 0.25
 
 
 class Why(StrEnum):
@@ -132,6 +131,16 @@ def _all_failed(
     return Decision(verdict, Certainty.SHOWN, tuple(why), _ids(shown))
 
 
+def hardly_explores(distinct: float, episodes: float, groups: int = 1) -> bool:
+    """(distinct − groups) / (episodes − groups) ≤ 0.25: the episodes of a group are one sample.
+
+    `distinct` counts the different final workspaces of each of the groups; the ratio is 0 where
+    every group holds only one, 1 where all its episodes differ, whatever the size of a group.
+    False for groups of one episode, which say nothing.
+    """
+    return episodes > groups and distinct - groups <= _HARDLY * (episodes - groups)
+
+
 def _all_wrong(
     wrong: Sequence[Attempt], programs: Sequence[tuple[int, int]], elsewhere: Elsewhere
 ) -> Decision:
@@ -146,7 +155,7 @@ def _all_wrong(
     if judged and 2 * len(rejected) >= len(judged) and not elsewhere.paid:
         why.append(f"the verifier paid none of {elsewhere.scored} other attempts at the task")
         return Decision(Why.REJECTS_RIGHT_WORK, Certainty.LIKELY, tuple(why), _ids(rejected))
-    if size and distinct <= HARDLY_EXPLORES * size:
+    if hardly_explores(distinct, size, max(1, len(programs))):
         return Decision(Why.NO_EXPLORATION, Certainty.SHOWN, tuple(why), _ids(wrong))
     if elsewhere.paid:
         low, high = wilson_interval(elsewhere.paid, elsewhere.scored)

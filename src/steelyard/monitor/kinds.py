@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from steelyard.monitor.causes import HARDLY_EXPLORES
+from steelyard.monitor.causes import hardly_explores
 from steelyard.monitor.scores import Json, headline
 from steelyard.monitor.symptoms import Symptom, of_record
 from steelyard.store import EpisodeRecord, GroupRecord, RunReader
@@ -81,7 +81,7 @@ def _training(found: Json) -> str:
         return f"{failed} of {groups} training groups all-fail, none mixed ({variety})"
     why = (
         "the policy hardly explores"
-        if distinct <= HARDLY_EXPLORES * size
+        if hardly_explores(distinct, size)
         else "it explores, and finds nothing"
     )
     return f"all {groups} training groups all-fail, so no gradient: {variety}, {why}"

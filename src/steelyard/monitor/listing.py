@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -10,11 +9,11 @@ from typing import Any
 
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor.outcomes import outcome_rows
-from steelyard.monitor.scores import Json, rate
+from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.scores import Json, rate, tally_of
 from steelyard.monitor.terms import Terms, read_terms
-from steelyard.store import EpisodeFilter, Rates, RunReader, Tally, lookup
+from steelyard.store import EpisodeFilter, RunReader, lookup
 
-FINDINGS_FILE = "findings.jsonl"
 EPISODE_TERMS = (
     "purpose", "step", "task", "kind", "split", "group", "evaluation", "stop_reason", "cause",
     "outcome", "text", "tool", "failed", "finding",
@@ -76,19 +75,8 @@ def _step(text: str) -> int:
 
 def _found_by(reader: RunReader, scanner: str) -> list[str]:
     """The episodes in which `scanner` found something."""
-    try:
-        lines = (reader.directory.path / FINDINGS_FILE).read_text("utf-8").split("\n")
-    except FileNotFoundError:
-        return []
-    found: dict[str, None] = {}
-    for line in lines:
-        try:
-            finding: Any = json.loads(line)
-        except ValueError:
-            continue  # a scanner is still writing it
-        if finding.get("scanner") == scanner:
-            found[finding["episode"]] = None
-    return list(found)
+    findings = read_findings(reader)[0]
+    return list(dict.fromkeys(f["episode"] for f in findings if f["scanner"] == scanner))
 
 
 def groups(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -145,9 +133,9 @@ def tasks(reader: RunReader, ids: Sequence[str]) -> Json:
             },
         )
         if evaluation is None:
-            row["training"] = rate(_tally(found))
+            row["training"] = rate(tally_of(found))
         else:
-            row["evaluations"][evaluation] = rate(_tally(found))
+            row["evaluations"][evaluation] = rate(tally_of(found))
     _require_known("task", ids, by_task)
     return {"tasks": [by_task[name] for name in ids or by_task]}
 
@@ -172,10 +160,6 @@ def history(reader: RunReader, ids: Sequence[str]) -> Json:
             for (task, _, step), found in chosen.items()
         ],
     }
-
-
-def _tally(found: Rates) -> Tally:
-    return Tally(found.solved, found.known, found.n - found.known)
 
 
 def _require_known(what: str, names: Iterable[str], known: Any) -> None:

@@ -38,14 +38,17 @@ class RunEvidence:
             [e.id for e in every if e.stop_reason not in _HANDED_IN_OR_CUT]
         )
 
+    @cached_property
+    def _counts(self) -> Mapping[str, tuple[int, int]]:
+        return {task: _counts(episodes) for task, episodes in self.by_task.items()}
+
     def attempts(self, episodes: Sequence[EpisodeRecord]) -> list[Attempt]:
         return [of_record(e, self._calls.get(e.id, (0, 0))) for e in episodes]
 
     def elsewhere(self, task: str, here: Sequence[EpisodeRecord]) -> Elsewhere:
-        """The scored attempts at a task apart from those looked at."""
-        ids = {e.id for e in here}
-        raw = [e.raw for e in self.by_task[task] if e.raw is not None and e.id not in ids]
-        return Elsewhere(sum(r >= 1.0 for r in raw), len(raw))
+        """The scored attempts at a task apart from `here`, all of which are attempts at it."""
+        (paid, scored), (paid_here, scored_here) = self._counts[task], _counts(here)
+        return Elsewhere(paid - paid_here, scored - scored_here)
 
     def decided(self, task: str, groups: Sequence[GroupRecord]) -> Decision:
         """Why these groups of a task carry no gradient, taken together; without any group, why
@@ -62,3 +65,9 @@ class RunEvidence:
             return decision
         said = (f"by experiment on {made['time']}: {made['why'][0]}", *decision.why)
         return Decision(Why(made["verdict"]), Certainty(made["certainty"]), said, decision.episodes)
+
+
+def _counts(episodes: Sequence[EpisodeRecord]) -> tuple[int, int]:
+    """(paid in full, scored)."""
+    raw = [e.raw for e in episodes if e.raw is not None]
+    return sum(r >= 1.0 for r in raw), len(raw)

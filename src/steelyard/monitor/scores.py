@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from steelyard.monitor.statistics import clustered_standard_error, wilson_interval
-from steelyard.store import EvaluationRecord, RunReader, Tally
+from steelyard.monitor.statistics import (
+    clustered_interval,
+    clustered_standard_error,
+    wilson_interval,
+)
+from steelyard.store import EpisodeFilter, EvaluationRecord, Rates, RunReader, Tally
 
 Json: TypeAlias = dict[str, Any]
 
 
 def rate(tally: Tally) -> Json:
-    """{pass_at_1, low, high, n, unscored}: null rates where nothing was scored, never 0."""
+    """{pass_at_1, low, high, n, unscored} of one task: a 95 % Wilson interval of its samples.
+
+    Null rates where nothing was scored, never 0.
+    """
     if tally.n == 0:
         return {"pass_at_1": None, "low": None, "high": None, "n": 0, "unscored": tally.unscored}
     low, high = wilson_interval(tally.solved, tally.n)
@@ -24,24 +33,59 @@ def rate(tally: Tally) -> Json:
     }
 
 
+def rate_over_tasks(by_task: Mapping[str, Tally]) -> Json:
+    """`rate` over the samples of several tasks: its 95 % interval is `clustered_interval`."""
+    total = Tally(
+        sum(t.solved for t in by_task.values()),
+        sum(t.n for t in by_task.values()),
+        sum(t.unscored for t in by_task.values()),
+    )
+    found = rate(total)
+    if total.n:
+        found["low"], found["high"] = clustered_interval(*samples(by_task))
+    return found
+
+
+def samples(by_task: Mapping[str, Tally]) -> tuple[list[float], list[str]]:
+    """Every scored sample as 1 or 0, and the task of each."""
+    values = [float(i < t.solved) for t in by_task.values() for i in range(t.n)]
+    return values, [task for task, t in by_task.items() for _ in range(t.n)]
+
+
+def tally_of(rates: Rates) -> Tally:
+    """What an evaluation would count of them."""
+    return Tally(rates.solved, rates.known, rates.n - rates.known)
+
+
 def score(reader: RunReader, evaluation: EvaluationRecord) -> Json:
     """An evaluation's rate, over all its episodes and by kind.
 
-    `low` and `high` are the 95 % Wilson interval of independent samples; `standard_error` is
-    clustered by task.
+    The 95 % intervals and `standard_error` are clustered by task.
     """
     name, split = evaluation.name, evaluation.split
-    by_task = reader.tallies(name, split, "task")
-    values = [v for t in by_task.values() for v in [1.0] * t.solved + [0.0] * (t.n - t.solved)]
-    clusters = [task for task, t in by_task.items() for _ in range(t.n)]
+    by_task: dict[str, Tally] = {}
+    by_kind: dict[str, dict[str, Tally]] = defaultdict(dict)
+    of_this = EpisodeFilter(evaluation=name, split=split)
+    for (kind, task), found in reader.rates(["kind", "task"], of_this).items():
+        by_task[task] = by_kind[kind][task] = tally_of(found)
+    values, clusters = samples(by_task)
     return {
-        **rate(evaluation.tally),
+        **rate_over_tasks(by_task),
         "standard_error": clustered_standard_error(values, clusters) if values else None,
         "tasks": len(by_task),
         "split": split,
         "step": evaluation.step,
-        "by_kind": {kind: rate(t) for kind, t in reader.tallies(name, split, "kind").items()},
+        "by_kind": {kind: rate_over_tasks(tasks) for kind, tasks in sorted(by_kind.items())},
     }
+
+
+def evaluation_tallies(reader: RunReader) -> dict[tuple[str, str], dict[str, Tally]]:
+    """(evaluation, split) → task → its tally, of every evaluation with an episode."""
+    found: dict[tuple[str, str], dict[str, Tally]] = defaultdict(dict)
+    every = reader.rates(["evaluation", "split", "task"], EpisodeFilter(purpose="eval"))
+    for (name, split, task), rates in every.items():
+        found[name, split][task] = tally_of(rates)
+    return found
 
 
 def headline(reader: RunReader, name: str) -> EvaluationRecord | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import multimode
 
-from steelyard.monitor.scores import Json
+from steelyard.monitor.scores import Json, evaluation_tallies, rate_over_tasks
 from steelyard.monitor.statistics import clustered_interval, pass_at_k, pass_hat_k
-from steelyard.store import EpisodeFilter, RunReader
+from steelyard.store import EpisodeFilter, RunReader, Tally
 
 _PAIRED = "raw IS NOT NULL AND heldout_reward IS NOT NULL"
 _REWARD, _TRUTH = (f"min(1.0, max(0.0, {column}))" for column in ("raw", "heldout_reward"))
@@ -24,8 +24,9 @@ def signals(reader: RunReader) -> Json:
     the share of checks that passed before the agent began and fail after it. What was not measured
     is null; unscored episodes enter `unscored` and `cost`, never a rate.
 
-    `evaluations`: `pass_at_1` with a 95 % interval clustered by task; pass@k and pass^k, means over
-    tasks, at k = the fewest scored episodes of a task, with theirs.
+    `evaluations`: `pass_at_1` with a 95 % interval clustered by task; pass@k and pass^k with
+    theirs, means over tasks, at k = the samples that the evaluation took of most tasks. Tasks with
+    fewer scored samples have no part in the two: `tasks_left_out` counts them.
     """
     return {"steps": _steps(reader), "evaluations": _evaluations(reader)}
 
@@ -64,50 +65,40 @@ def _steps(reader: RunReader) -> list[Json]:
 
 
 def _evaluations(reader: RunReader) -> list[Json]:
-    counts: dict[tuple[str, str], list[tuple[str, int, int]]] = defaultdict(list)
-    for name, split, task, n, solved in reader.query(
-        "SELECT v.name, v.split, e.task, count(e.solved), coalesce(sum(e.solved), 0)"
-        " FROM episodes e JOIN evaluations v ON v.key = e.evaluation_key"
-        " GROUP BY v.key, e.task ORDER BY v.key, e.task"
-    ):
-        if n:
-            counts[name, split].append((task, n, solved))
+    tallies = evaluation_tallies(reader)
     return [
         {
             "name": e.name,
             "split": e.split,
             "step": e.step,
-            "unscored": e.tally.unscored,
-            **_rates(counts[e.name, e.split]),
+            **_rates(tallies.get((e.name, e.split), {})),
         }
         for e in reader.evaluations()
     ]
 
 
-def _rates(tasks: Sequence[tuple[str, int, int]]) -> Json:
-    if not tasks:
-        return {"pass_at_1": None, "low": None, "high": None, "n": 0, "tasks": 0}
-    values = [float(i < solved) for _, n, solved in tasks for i in range(n)]
-    low, high = clustered_interval(values, [task for task, n, _ in tasks for _ in range(n)])
-    k = min(n for _, n, _ in tasks)
+def _rates(by_task: Mapping[str, Tally]) -> Json:
+    sampled = multimode(t.n + t.unscored for t in by_task.values())
+    k = min(sampled, default=0)
+    whole = [(t.n, t.solved) for t in by_task.values() if t.n >= k]
     return {
-        "pass_at_1": sum(values) / len(values),
-        "low": low,
-        "high": high,
-        "n": len(values),
-        "tasks": len(tasks),
+        **rate_over_tasks(by_task),
+        "tasks": sum(t.n > 0 for t in by_task.values()),
         "k": k,
-        **_over_tasks("pass_at_k", pass_at_k, tasks, k),
-        **_over_tasks("pass_hat_k", pass_hat_k, tasks, k),
+        "tasks_left_out": len(by_task) - len(whole),
+        **_over_tasks("pass_at_k", pass_at_k, whole, k),
+        **_over_tasks("pass_hat_k", pass_hat_k, whole, k),
     }
 
 
 def _over_tasks(
     name: str,
     estimator: Callable[[int, int, int], float],
-    tasks: Iterable[tuple[str, int, int]],
+    tasks: Sequence[tuple[int, int]],
     k: int,
 ) -> Json:
-    values = [estimator(n, solved, k) for _, n, solved in tasks]
+    if not tasks:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    values = [estimator(n, solved, k) for n, solved in tasks]
     low, high = clustered_interval(values, range(len(values)))
     return {name: sum(values) / len(values), f"{name}_low": low, f"{name}_high": high}

@@ -10,12 +10,18 @@ from typing import TypeAlias
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor.kinds import kinds_at_zero
 from steelyard.monitor.outcomes import outcome_counts
-from steelyard.monitor.scores import Json, headline, rate, score
+from steelyard.monitor.scores import (
+    Json,
+    evaluation_tallies,
+    headline,
+    rate_over_tasks,
+    score,
+)
 from steelyard.store import EpisodeFilter, EpisodeRecord, Rates, RunReader, StepRecord, lookup
 
 HEADLINES = ("base", "warm_start", "final")
 _SECONDS = "seconds_"
-_WITHIN_SAMPLING = ("grading", "engine")
+WITHIN_SAMPLING = ("grading", "engine")
 """Parts of a step that pass while its episodes are sampled: they add nothing to its wall time."""
 _BEGINNINGS = ("started", "resumed")
 _ENDS = ("finished", "interrupted", "failed")
@@ -35,7 +41,7 @@ def summary(reader: RunReader) -> Json:
     """
     meta = reader.meta()
     evaluations = {name: headline(reader, name) for name in HEADLINES}
-    steps = _steps(reader)
+    steps, rates = _steps(reader), _evaluations(reader)
     found = lookup.endings(reader)
     return {
         "name": meta["name"],
@@ -45,8 +51,8 @@ def summary(reader: RunReader) -> Json:
         "steelyard": meta["steelyard"],
         "run_directory": str(reader.directory.path),
         **{name: score(reader, found) for name, found in evaluations.items() if found},
-        "evaluations": _evaluations(reader),
-        "unseen": [e for e in _evaluations(reader) if e["split"] == "dev"],
+        "evaluations": rates,
+        "unseen": [e for e in rates if e["split"] == "dev"],
         "groups_with_signal": sum(s["groups"]["mixed"] for s in steps),
         "groups": sum(sum(s["groups"].values()) for s in steps),
         "steps": steps,
@@ -93,8 +99,14 @@ def _episodes(reader: RunReader, name: str) -> list[EpisodeRecord]:
 
 
 def _evaluations(reader: RunReader) -> list[Json]:
+    tallies = evaluation_tallies(reader)
     return [
-        {"name": e.name, "split": e.split, "step": e.step, **rate(e.tally)}
+        {
+            "name": e.name,
+            "split": e.split,
+            "step": e.step,
+            **rate_over_tasks(tallies.get((e.name, e.split), {})),
+        }
         for e in reader.evaluations()
     ]
 
@@ -162,7 +174,7 @@ def _seconds(record: StepRecord) -> dict[str, float]:
 
 
 def _wall_seconds(seconds: Mapping[str, float]) -> float:
-    return sum(value for part, value in seconds.items() if part not in _WITHIN_SAMPLING)
+    return sum(value for part, value in seconds.items() if part not in WITHIN_SAMPLING)
 
 
 def _cost(reader: RunReader, found: Sequence[lookup.Ending]) -> Json:
@@ -178,8 +190,8 @@ def _cost(reader: RunReader, found: Sequence[lookup.Ending]) -> Json:
     moments = [e.time for e in evaluations] + [s.time for s in (*warm_start, *rl)]
     peaks = [v for s in (*warm_start, *rl) if (v := s.values.get("peak_memory_bytes"))]
     return {
-        "seconds": {k: v for k, v in seconds.items() if k not in _WITHIN_SAMPLING},
-        "seconds_within_sampling": {k: v for k, v in seconds.items() if k in _WITHIN_SAMPLING},
+        "seconds": {k: v for k, v in seconds.items() if k not in WITHIN_SAMPLING},
+        "seconds_within_sampling": {k: v for k, v in seconds.items() if k in WITHIN_SAMPLING},
         "seconds_total": _seconds_at_work(reader, moments),
         "episodes": {
             name: sum(e.n for e in found if e.purpose == purpose)

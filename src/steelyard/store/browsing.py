@@ -57,11 +57,10 @@ _LISTED = "episodes e INDEXED BY episodes_listing"
 class EpisodeFilter:
     """Which episodes are meant: those that meet every condition that is not None.
 
-    `outcome` "unscored" means that an error hides whether the task was solved. `text` is looked
-    for in what the policy wrote, its tool calls and their results, ASCII letters of either case
-    alike; `tool` is a tool that was called, `failed` the name of a
-    check that failed. `named` are ids of episodes, groups, tasks or evaluations, any of which will
-    do.
+    `outcome` "unscored" means that an error left the verifier or the held-out checks without a
+    verdict. `text` is looked for in what the policy wrote, its tool calls and their results, ASCII
+    letters of either case alike; `tool` is a tool that was called, `failed` the name of a check
+    that failed. `named` are ids of episodes, groups, tasks or evaluations, any of which will do.
     """
 
     purpose: Literal["train", "eval"] | None = None

@@ -104,14 +104,3 @@ def outcome_from_columns(
     if cause is not None:
         return Unscored(Cause(cause), detail or "")
     return None
-
-
-def solved_or_unknown(outcome: Outcome, heldout: Outcome | None) -> bool | None:
-    """Whether training and held-out checks all pass; None where an error hides the answer."""
-    if isinstance(outcome, Unscored):
-        return None
-    if not outcome.solved:
-        return False
-    if isinstance(heldout, Unscored):
-        return None
-    return heldout is None or heldout.solved

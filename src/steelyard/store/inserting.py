@@ -56,7 +56,7 @@ def insert_episode(
         "heldout_reward": heldout_reward,
         "heldout_cause": heldout_cause,
         "heldout_cause_detail": heldout_detail,
-        "solved": encoding.solved_or_unknown(episode.outcome, episode.heldout),
+        "solved": episode.solved,
         "n_turns": len(episode.trajectory.turns),
         **_call_counts(episode.trajectory),
         "oldest_version": min(_action_versions(episode.trajectory), default=None),

@@ -17,11 +17,11 @@ from steelyard.monitor.report.html import Html, element, joined, table
 from steelyard.monitor.report.sections import rate_words, words
 from steelyard.monitor.report.story import Story
 from steelyard.monitor.scores import Json
+from steelyard.monitor.summary import WITHIN_SAMPLING
 from steelyard.monitor.text import bounds, percent
 
 _WIDE, _NARROW = 920.0, 450.0
 _VERDICTS = (("mixed", "mixed"), ("all_pass", "pass"), ("all_fail", "fail"), ("unscored", "none"))
-_WITHIN_SAMPLING = ("grading", "engine")
 _STYLE_OF_STAGE = {"base": "base", "warm_start": "warm", "final": "final"}
 
 
@@ -148,7 +148,7 @@ def _entropy(steps: Sequence[Json]) -> Html | None:
 
 
 def _seconds(steps: Sequence[Json]) -> Html | None:
-    parts = [p for s in steps for p in s["seconds"] if p not in _WITHIN_SAMPLING]
+    parts = [p for s in steps for p in s["seconds"] if p not in WITHIN_SAMPLING]
     layers = [
         (words(part), f"phase{i % 4}", [s["seconds"].get(part, 0.0) for s in steps])
         for i, part in enumerate(dict.fromkeys(parts))

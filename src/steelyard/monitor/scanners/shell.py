@@ -14,7 +14,8 @@ from itertools import pairwise
 _MAX_CHARACTERS = 20_000
 _MAX_DEPTH = 3
 _HEREDOC = re.compile(
-    r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)(?:\n[ \t]*\2[ \t]*(?=\n|\Z)|\Z)", re.DOTALL
+    r"<<-?[ \t]*(['\"]?)(\w{1,64})(?!\w)\1([^\n]*)\n(.*?)(?:\n[ \t]*\2[ \t]*(?=\n|\Z)|\Z)",
+    re.DOTALL,
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SEPARATORS = set(";&|()`\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def _entry(name: str, directory: Path) -> Json:
                 "stamp": lookup.stamp(reader),
                 "error": None,
             }
-    except UnknownSchema as error:
+    except (UnknownSchema, RunNotFound, sqlite3.Error) as error:
         return {
             "run": name, "state": "unreadable", "model": "", "created": "", "stamp": "",
             "error": str(error),

@@ -144,7 +144,7 @@ const stampOf = (run) => (run === null ? JSON.stringify(state.index?.runs) : sta
 const isLive = () => state.index?.runs.some((r) => r.state === "running" && (state.run === null || r.run === state.run));
 
 setInterval(async () => {
-  if (document.hidden || !isLive()) return;
+  if (document.hidden || !(isLive() || state.page === "runs")) return; // a new run may be listed any time
   try { state.index = await fetchJson("/api/"); } catch { return; }
   const busy = document.activeElement?.matches("input, select") || String(getSelection()) || main.dataset.busy;
   if (stampOf(state.run) !== state.stamp && !busy) render();
