@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from steelyard.conductor.workshop import Workshop
 from steelyard.engines import EngineSettings
 from steelyard.episodes import Episode, Unscored, outcome_kind
 from steelyard.models import resolve
-from steelyard.monitor.scores import rate
+from steelyard.monitor.scores import rate_over_tasks
 from steelyard.sandbox import SandboxSettings, check_available
 from steelyard.store import BASE_STEP, RunStore
 from steelyard.tasks import load_tasks
@@ -90,13 +90,19 @@ def settings_of_plan(plan: EvaluationPlan) -> tuple[AgentSettings, EngineSetting
 
 
 def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:
-    total, by_kind = tally(episodes)
+    by_kind: dict[str, dict[str, list[Episode]]] = defaultdict(lambda: defaultdict(list))
+    for episode in episodes:
+        by_kind[episode.kind][episode.task].append(episode)
+    tallies = {
+        kind: {task: tally(played)[0] for task, played in tasks.items()}
+        for kind, tasks in sorted(by_kind.items())
+    }
     outcomes = [o for e in episodes for o in (e.outcome, e.heldout)]
     return {
         "model": plan.model,
         "tasks": plan.tasks,
-        **rate(total),
-        "by_kind": {kind: rate(part) for kind, part in by_kind.items()},
+        **rate_over_tasks({task: t for tasks in tallies.values() for task, t in tasks.items()}),
+        "by_kind": {kind: rate_over_tasks(tasks) for kind, tasks in tallies.items()},
         "causes": dict(Counter(o.cause.value for o in outcomes if isinstance(o, Unscored))),
         "outcomes": dict(Counter(outcome_kind(e.outcome, e.stop_reason).value for e in episodes)),
         "stop_reasons": dict(Counter(e.stop_reason.value for e in episodes)),
