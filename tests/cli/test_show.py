@@ -49,7 +49,7 @@ def test_summary_for_a_person(runs: Path) -> None:
     assert code == 0
     for part in (
         "demo · tiny · finished",
-        "57% (25–84%, n=7)",
+        "57% (7–96%, n=7)",
         "kind key stays at 0: submitted a wrong program in 75% of 4 episodes",
         "1 mixed, 1 all-fail",
         "64 training, 112 evaluation",
