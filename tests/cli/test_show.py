@@ -118,7 +118,7 @@ def test_a_run_that_only_evaluated(tmp_path: Path) -> None:
         store.add_evaluation("eval", BASE_STEP, "test", evaluated("e", {"a-or": (1, 2)}))
     code, out, _ = show(str(tmp_path / "eval"))
     assert code == 0
-    assert "50% (9–91%, n=2)" in out
+    assert "50% (5–95%, n=2)" in out
 
 
 def test_show_needs_no_torch() -> None:

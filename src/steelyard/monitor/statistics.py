@@ -31,8 +31,7 @@ def clustered_interval(
 
     SE is `clustered_standard_error` times √(C / (C − 1)) for C clusters; n* lies between 1 and n.
     Values lie in [0, 1]; samples of one task share a cluster. With one 0/1 value per cluster it is
-    the Wilson interval of n − 1 samples. Where SE is 0 (all values alike, say), n* is C. With one
-    cluster nothing is known of others, and the interval is that of its own rate: n* is n.
+    the Wilson interval of n − 1 samples. Where SE is 0 (all values alike, say), n* is C.
 
     Source: the design-effect-adjusted Wilson interval, Kott and Carr 1997; compared with others by
     Dean and Pagano 2015. Raises: ValueError for no values, unequal lengths or a value outside
@@ -43,9 +42,7 @@ def clustered_interval(
         raise ValueError("an interval of a rate needs values between 0 and 1")
     n, n_clusters = len(values), len(set(clusters))
     rate = min(1.0, math.fsum(values) / n)
-    if n_clusters == 1:
-        return _wilson(rate, n, confidence)
-    if error == 0.0:
+    if error == 0.0 or n_clusters == 1:
         return _wilson(rate, n_clusters, confidence)
     error *= math.sqrt(n_clusters / (n_clusters - 1))
     return _wilson(rate, min(float(n), max(1.0, rate * (1.0 - rate) / error**2)), confidence)
