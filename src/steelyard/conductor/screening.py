@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import steelyard.auditing
 from steelyard.auditing import AuditSettings, TaskAudit, Verdict, Watcher, audit
 from steelyard.auditing.target import Target, targets_of
 from steelyard.conductor import untouched
+from steelyard.conductor.caching import keep
 from steelyard.episodes import Scored
 from steelyard.grading import GradingSettings
 from steelyard.models.loading import cache_directory
@@ -117,12 +117,5 @@ def _remember(key: str, result: TaskAudit) -> Screened:
     problems = tuple(f"{f.title} ({f.evidence})" for f in result.findings if f.proved)
     kinds = tuple(sorted({f.kind.value for f in result.findings if f.proved}))
     screened = Screened(result.task, result.verdict.value, problems, kinds)
-    place = _place(key)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        scratch = place.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps(asdict(screened)))
-        scratch.replace(place)
-    except OSError:
-        pass  # the cache only saves time
+    keep(_place(key), json.dumps(asdict(screened)))
     return screened

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import steelyard.grading
+from steelyard.conductor.caching import keep
 from steelyard.episodes import Check, Scored
 from steelyard.grading import Grader
 from steelyard.models.loading import cache_directory
@@ -75,14 +75,7 @@ def recall(task: Task, suite: Suite) -> tuple[Check, ...] | None:
 def remember(task: Task, suite: Suite, checks: Sequence[Check]) -> tuple[Check, ...]:
     """Puts the verdicts, without their details, into the cache, and returns them."""
     verdicts = tuple(Check(check.name, check.passed) for check in checks)
-    place = _place(task, suite)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        scratch = place.with_suffix(f".{os.getpid()}")
-        scratch.write_text(json.dumps([[check.name, check.passed] for check in verdicts]))
-        scratch.replace(place)
-    except OSError:
-        pass  # the cache only saves time
+    keep(_place(task, suite), json.dumps([[check.name, check.passed] for check in verdicts]))
     return verdicts
 
 
