@@ -46,7 +46,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.base pyproject.toml
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[train,dev,sinks]'
 	@touch $@ $(VENV)/.demo
 
 # The sandbox is a system package; it is installed where that is allowed.

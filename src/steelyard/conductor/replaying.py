@@ -64,7 +64,8 @@ def replay(run: Path, step: int) -> Replay:
 
     Raises:
         RunNotFound, UnknownSchema: there is no such run.
-        ValueError: the step was not recorded, or no checkpoint before it is left.
+        ValueError: the step was not recorded, no checkpoint before it is left, or rehearsal
+            (`rl.rehearsal_rate_fraction`) lies between that checkpoint and the step.
     """
     with RunReader(run) as reader:
         values = {record.step: record.values for record in reader.steps("rl")}
@@ -75,6 +76,11 @@ def replay(run: Path, step: int) -> Replay:
             raise ValueError(
                 f"{run}: no checkpoint before step {step} is left to replay from; raise "
                 "checkpoint.keep in the next run"
+            )
+        if any("rehearsal_episodes" in values[n] for n in range(earlier[-1] + 1, step)):
+            raise ValueError(
+                f"{run}: between checkpoint {earlier[-1]} and step {step} the run imitated "
+                "references, which are not recorded; set checkpoint.every_steps = 1 in the next run"
             )
         settings = RunSettings.model_validate(reader.config())
         learner = _restored(settings, reader, earlier[-1])

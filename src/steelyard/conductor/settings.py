@@ -106,6 +106,12 @@ class RLSection(_Section):
     )
     epochs: PositiveInt = Field(1, description="passes over a batch")
     minibatches: PositiveInt = Field(1, description="optimiser steps a pass, on whole groups each")
+    rehearsal_rate_fraction: float = Field(
+        0.0,
+        ge=0,
+        description="after each update one step of imitation on the references of the tasks that "
+        "no episode solved, at this share of the update's learning rate; 0: none",
+    )
     staleness: Literal[0] = Field(0, description="policy versions a sample may lag; 0 is on-policy")
 
     @property

@@ -34,6 +34,7 @@ from steelyard.conductor.planning import (
     teacher_of,
 )
 from steelyard.conductor.recording import token_fields
+from steelyard.conductor.rehearsal import Rehearsal
 from steelyard.conductor.reporting import (
     grading_seconds,
     reward_parts,
@@ -49,6 +50,7 @@ from steelyard.conductor.warm_start import (
     batches,
     demonstrations,
     further_batches,
+    imitate,
     n_batches,
     rate_of,
     warm_start,
@@ -167,6 +169,7 @@ class _Run:
                 shaping=self._settings.shaping,
                 tasks=self._tasks.every,
             )
+            self._rehearsal = self._opened_rehearsal(workshop)
             for note in (self._model.note, self._learner.note):
                 if note:
                     self._note(note)
@@ -416,6 +419,8 @@ class _Run:
                 plan = plan_of(self._settings, step)
                 record_bad_batch(self._store, step, plan, result, complaint)
             self._agreement_is_checked = True
+        rehearsed = await self._rehearse(step, collected)
+        if result is not None or rehearsed:
             await self._publish()
         clock.ends()
         metrics = update_metrics(result)
@@ -428,7 +433,12 @@ class _Run:
             sampling_rate=clock.sampling_rate,
             staleness=metrics.get("staleness"),
         )
-        extra = reward_parts(collected) | group_figures(collected.groups) | clock.waiting(result)
+        extra = (
+            rehearsed
+            | reward_parts(collected)
+            | group_figures(collected.groups)
+            | clock.waiting(result)
+        )
         self._store.add_metrics(
             step,
             "rl",
@@ -437,6 +447,35 @@ class _Run:
         )
         self._listener.advance(1 - 0.8 * progressed)
         return report
+
+    def _opened_rehearsal(self, workshop: Workshop) -> Rehearsal | None:
+        if self._settings.rl.rehearsal_rate_fraction == 0:
+            return None
+        warm_start = self._settings.warm_start
+        return Rehearsal(
+            self._tasks.train,
+            workshop,
+            self._settings.agent,
+            run_checks=warm_start is None or warm_start.run_checks,
+        )
+
+    async def _rehearse(self, step: int, collected: Collected) -> dict[str, float | None]:
+        """One step of imitation where no episode succeeded; its figures, empty without one."""
+        if self._rehearsal is None:
+            return {}
+        batch = await self._rehearsal.batch(collected.groups, self._note)
+        if batch is None:
+            return {}
+        share = self._settings.rl.rehearsal_rate_fraction
+        rate = share * plan_of(self._settings, step).learning_rate
+        metrics = await self._on_learner_thread(lambda: imitate(batch, self._learner, rate))
+        if metrics.skipped:
+            self._note(f"the rehearsal of step {step} moved nothing: {metrics.skipped}")
+        return {
+            "rehearsal_episodes": float(batch.n_episodes),
+            "rehearsal_loss": metrics.loss,
+            "rehearsal_grad_norm": metrics.grad_norm,
+        }
 
     def _update(self, step: int, collected: Collected) -> Update | None:
         plan = plan_of(self._settings, step)

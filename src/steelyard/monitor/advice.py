@@ -66,12 +66,14 @@ def advice(verdict: Why, config: Mapping[str, Any]) -> list[str]:
         case Why.SELDOM_SOLVED:
             return [
                 f"more samples to a group: {key('rl.episodes_per_group')}",
+                f"imitate the reference where none succeeds: {key('rl.rehearsal_rate_fraction')}",
                 f"pay part of the way: {key('shaping.partial_credit')}",
             ]
         case Why.BEYOND_ABILITY:
             return [
                 "let a stronger policy or many more samples try: the experiment below does",
                 "demonstrate the kind, or begin with easier tasks of it",
+                f"imitate the reference where none succeeds: {key('rl.rehearsal_rate_fraction')}",
                 f"pay part of the way: {key('shaping.partial_credit')}",
             ]
         case Why.UNDECIDED:
