@@ -1,15 +1,17 @@
 """Where no episode of a step succeeds, the reference is imitated."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from steelyard.conductor import read_run_file, train
 from steelyard.conductor.listener import NullListener
-from steelyard.conductor.rehearsal import failed_tasks
+from steelyard.conductor.rehearsal import evened, failed_tasks
 from steelyard.conductor.replaying import replay
 from steelyard.episodes import Cause, Episode, Group, Scored, StopReason, Trajectory, Unscored
 from steelyard.store import RunReader
+from steelyard.tasks import Task, TestScript
 
 TASKS = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "tasks"
 
@@ -38,6 +40,24 @@ def test_failed_tasks_are_those_that_the_verifier_never_solved():
         group("fails with an error", [failed, failed, unscored]),
     ]
     assert failed_tasks(groups) == ["fails", "fails with an error"]
+
+
+def task(name, kind):
+    return Task(name, "Do it.", TestScript({}), kind=kind, solution={"a.py": b""})
+
+
+def test_a_batch_is_evened_over_the_kinds():
+    """One lone reference would draw every kind towards itself."""
+    others = [task(f"{kind}-{i}", kind) for kind in "abcd" for i in range(4)]
+    failed = [task("f1", "a"), task("f2", "a"), task("b-0", "b")]
+    kinds = [t.kind for t in evened(failed, others, 8, Random(0))]
+    assert kinds[:3] == ["a", "a", "b"], "what failed comes first"
+    assert {k: kinds.count(k) for k in "abcd"} == {"a": 2, "b": 2, "c": 2, "d": 2}
+    draws = [[t.name for t in evened(failed, others, 8, Random(seed))] for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2], "chosen by the draw alone"
+    assert all(len(set(names)) == 8 for names in draws), "each task once"
+    assert evened(failed, others, 2, Random(0)) == failed, "what failed is never left out"
+    assert len(evened(failed, others, 99, Random(0))) == 3 + 15
 
 
 def run_file(folder, name):
@@ -88,5 +108,5 @@ def test_a_reference_that_does_not_fit_is_left_out_and_the_run_goes_on(folder):
 
 def test_a_run_whose_tasks_have_no_reference_is_refused(folder):
     settings = read_run_file(folder.run_file("prompts"), ["rl.rehearsal_rate_fraction=1.0"])
-    with pytest.raises(ValueError, match="no training task has a reference solution"):
+    with pytest.raises(ValueError, match="no task has a reference solution to imitate"):
         train(settings, NullListener())

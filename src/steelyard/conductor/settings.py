@@ -109,8 +109,9 @@ class RLSection(_Section):
     rehearsal_rate_fraction: float = Field(
         0.0,
         ge=0,
-        description="after each update one step of imitation on the references of the tasks that "
-        "no episode solved, at this share of the update's learning rate; 0: none",
+        description="after each update one step of imitation at this share of its learning rate: "
+        "the references of the tasks that no episode solved, and demonstrations of the other kinds "
+        "up to groups_per_step; 0: none",
     )
     staleness: Literal[0] = Field(0, description="policy versions a sample may lag; 0 is on-policy")
 

@@ -454,16 +454,20 @@ class _Run:
         warm_start = self._settings.warm_start
         return Rehearsal(
             self._tasks.train,
+            self._tasks.demonstrations or self._tasks.train,
+            self._settings.rl.groups_per_step,
+            self._settings.run.seed,
             workshop,
             self._settings.agent,
             run_checks=warm_start is None or warm_start.run_checks,
+            on_note=self._note,
         )
 
     async def _rehearse(self, step: int, collected: Collected) -> dict[str, float | None]:
-        """One step of imitation where no episode succeeded; its figures, empty without one."""
+        """One step of imitation after the update; its figures, empty where there is none."""
         if self._rehearsal is None:
             return {}
-        batch = await self._rehearsal.batch(collected.groups, self._note)
+        batch = await self._rehearsal.batch(step, collected.groups)
         if batch is None:
             return {}
         share = self._settings.rl.rehearsal_rate_fraction
