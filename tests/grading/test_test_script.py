@@ -9,6 +9,7 @@ import pytest
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading import Grader
 from steelyard.grading.reading import MalformedReward, read_reward_json, read_reward_text
+from steelyard.grading.test_script import script_command
 from steelyard.tasks.task import Task, TestScript
 
 OUT = "/logs/verifier/reward"
@@ -28,6 +29,32 @@ exit 7
 """
     assert grade(grader, script, expected="5") == Scored(1.0)  # the exit code is ignored
     assert grade(grader, script.replace("exit 7", ""), expected="5") == Scored(1.0)
+
+
+def test_a_script_is_run_by_the_interpreter_that_it_names(grader: Grader) -> None:
+    """As Harbor does, which executes the file."""
+    python = f"#!/usr/bin/env -S python3 -I\nopen('{OUT}.txt', 'w').write('1')\n"
+    assert grade(grader, python) == Scored(1.0)
+    stops_early = f"#!/bin/bash -e\necho 0 > {OUT}.txt\nfalse\necho 1 > {OUT}.txt\n"
+    assert grade(grader, stops_early) == Scored(0.0)
+    missing = grade(grader, f"#!/no/such/interpreter\necho 1 > {OUT}.txt\n")
+    assert isinstance(missing, Unscored), missing
+    assert "/no/such/interpreter" in missing.detail
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        (b"echo", ["bash", "/t"]),
+        (b"", ["bash", "/t"]),
+        (b"#!\n", ["bash", "/t"]),
+        (b"#!/bin/sh", ["/bin/sh", "/t"]),
+        (b"#! /bin/bash  -e -u \nx", ["/bin/bash", "-e -u", "/t"]),
+        (b"#!/bin/sh\r\n", ["/bin/sh", "/t"]),
+    ],
+)
+def test_the_first_line_is_read_as_the_kernel_does(script: bytes, command: list[str]) -> None:
+    assert script_command(script, "/t") == command
 
 
 def test_packages_that_the_task_installs_can_be_imported_and_no_others(grader: Grader) -> None:

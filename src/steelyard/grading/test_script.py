@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading.reading import MalformedReward, read_reward_json, read_reward_text
@@ -49,15 +49,16 @@ def grade_test_script(
     Raises SandboxError.
     """
     environment = {**(variables or {}), **verifier.variables}
+    command = script_command(verifier.files["test.sh"], f"{_TESTS}/test.sh")
     tests = {f"{_TESTS}/{path}": data for path, data in verifier.files.items()}
     if shared is not None:
-        return _graded_in(shared, {}, tests, timeout_seconds, environment, clear=True)
+        return _graded_in(shared, command, {}, tests, timeout_seconds, environment, clear=True)
     environment = {"HOME": _HOME, **environment}
     if _can_be_read_only(verifier, settings):
         with _verifier_sandbox(settings, verifier.files) as sandbox:
-            return _graded_in(sandbox, files, {}, timeout_seconds, environment)
+            return _graded_in(sandbox, command, files, {}, timeout_seconds, environment)
     with script_sandbox(settings) as sandbox:
-        return _graded_in(sandbox, files, tests, timeout_seconds, environment)
+        return _graded_in(sandbox, command, files, tests, timeout_seconds, environment)
 
 
 def script_sandbox(settings: SandboxSettings) -> Sandbox:
@@ -82,6 +83,17 @@ def _can_be_read_only(verifier: TestScript, settings: SandboxSettings) -> bool:
     )
 
 
+def script_command(script: bytes, path: str) -> list[str]:
+    """What runs a script that lies at `path`: its interpreter, else bash.
+
+    As the kernel reads a first line `#!INTERPRETER [ARGUMENT]`: what follows the interpreter is one
+    argument. The file itself need not be executable.
+    """
+    first = script.split(b"\n", 1)[0].decode(errors="replace")
+    words = first.removeprefix("#!").strip().split(None, 1) if first.startswith("#!") else []
+    return [*(word.strip() for word in words), path] if words else ["bash", path]
+
+
 def rewards_of(outcome: Scored) -> dict[str, float]:
     """The rewards by key that a reward.json held; a check that is no number counts 1 or 0."""
     rewards = {"reward": outcome.reward}
@@ -95,6 +107,7 @@ def rewards_of(outcome: Scored) -> dict[str, float]:
 
 def _graded_in(
     sandbox: Sandbox,
+    command: Sequence[str],
     files: Mapping[str, bytes],
     tests: Mapping[str, bytes],
     timeout_seconds: float,
@@ -102,16 +115,14 @@ def _graded_in(
     *,
     clear: bool = False,
 ) -> Outcome:
-    """Lays `files` and `tests` out and runs the script; `tests` are then compared."""
+    """Lays `files` and `tests` out and runs `command`; `tests` are then compared."""
     try:
         if clear:
             _remove_rewards(sandbox)
         sandbox.put({**files, **tests, f"{_LOGS}/verifier/.keep": b""})
     except OSError as error:
         return Unscored(Cause.VERIFIER_ERROR, f"the files could not be laid out: {error}")
-    completed = sandbox.run(
-        ["bash", f"{_TESTS}/test.sh"], timeout_seconds=timeout_seconds, env=environment
-    )
+    completed = sandbox.run(command, timeout_seconds=timeout_seconds, env=environment)
     if completed.timed_out:
         return Unscored(
             Cause.VERIFIER_TIMEOUT, f"tests/test.sh was not done in {timeout_seconds:g} seconds"
