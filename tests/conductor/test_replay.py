@@ -1,14 +1,17 @@
 """A batch that went wrong is named, and any update can be computed again from the record."""
 
 import dataclasses
+import json
 import math
 import shutil
 
 import pytest
 import torch
 from run_folder import RunFolder
+from typer.testing import CliRunner
 
-from steelyard.conductor import read_run_file, replay, train
+from steelyard.cli.main import app
+from steelyard.conductor import episode_shares, read_run_file, replay, train
 from steelyard.conductor.batches import GradientWatch
 from steelyard.conductor.listener import NullListener
 from steelyard.conductor.recording import token_fields
@@ -57,6 +60,42 @@ def test_the_updates_between_the_checkpoint_and_the_step_are_made_again(kept, tm
     shutil.rmtree(RunDirectory(run).checkpoint(0))
     with pytest.raises(ValueError, match="no checkpoint before step 3 is left"):
         replay(run, 3)
+
+
+def test_the_command_shows_both_losses_and_what_each_episode_had_in_it(kept):
+    def command(*arguments):
+        return CliRunner().invoke(app, ["replay", str(kept), *arguments])
+
+    shown = json.loads(command("2", "--json").stdout)
+    assert shown["checkpoint"] == 1
+    assert shown["replayed"] == shown["recorded"]
+    with RunReader(kept) as reader:
+        entropy = dict(reader.metric("entropy"))[2]
+        for share in shown["episodes"]:
+            (fields,) = [reader.token_fields(share["episode"], 0)]
+            assert share["tokens"] == len(fields["prox_logp"])
+            assert share["lowest_logp"] == fields["prox_logp"].min()
+            assert share["advantage"] == pytest.approx(fields["advantage"].mean(), abs=1e-6)
+    lowest = [share["lowest_logp"] for share in shown["episodes"]]
+    assert lowest == sorted(lowest)
+    tokens = [share["tokens"] for share in shown["episodes"]]
+    means = [share["entropy"] for share in shown["episodes"]]
+    assert sum(map(math.prod, zip(tokens, means, strict=True))) / sum(tokens) == pytest.approx(
+        entropy, rel=1e-4
+    )
+    text = command("2").stdout
+    assert "step 2, replayed from checkpoint 1" in text
+    assert shown["episodes"][0]["episode"] in text
+    refused = command("9")
+    assert refused.exit_code == 2
+    assert "RL step 9 is not recorded; choose 1 to 3" in refused.stderr
+
+
+def test_what_is_no_number_is_shown_first(kept):
+    done = replay(kept, 2)
+    last = done.update.batch.episode_T.max()
+    done.update.prox_logp_T[done.update.batch.episode_T == last] = math.nan
+    assert episode_shares(done.update)[0].episode == done.update.episodes[int(last)].id
 
 
 def test_a_non_finite_batch_is_named_and_its_checkpoint_outlives_the_others(folder, monkeypatch):

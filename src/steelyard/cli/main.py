@@ -17,6 +17,7 @@ from steelyard.cli.evaluate import evaluate
 from steelyard.cli.export import export
 from steelyard.cli.init import init
 from steelyard.cli.play import play
+from steelyard.cli.replay import replay
 from steelyard.cli.report import report
 from steelyard.cli.show import show
 from steelyard.cli.train import train
@@ -65,6 +66,7 @@ for _name, _command in (
     ("validate", validate),
     ("audit", audit),
     ("diagnose", diagnose),
+    ("replay", replay),
     ("doctor", doctor),
     ("init", init),
     ("export", export),

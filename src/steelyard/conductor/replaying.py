@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,45 @@ class Replay:
     update: Update | None
     recorded_loss: float | None
     recorded_grad_norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeShare:
+    """One episode's part in an update, over its trained tokens.
+
+    `advantage` is their mean credit; `lowest_logp` the least likely token under the policy before
+    the update, in nats; NaN or −inf in either is what made a loss no number. `entropy` is the mean.
+    """
+
+    episode: str
+    tokens: int
+    advantage: float
+    lowest_logp: float
+    entropy: float
+
+
+def episode_shares(update: Update) -> list[EpisodeShare]:
+    """Every episode with a trained token: what is no number first, then by `lowest_logp`."""
+    shares = []
+    for e, episode in enumerate(update.episodes):
+        mine_T = update.trained_T & (update.batch.episode_T == e)
+        if not mine_T.any():
+            continue
+        shares.append(
+            EpisodeShare(
+                episode.id,
+                int(mine_T.sum()),
+                float(update.advantage_T[mine_T].mean()),
+                float(update.prox_logp_T[mine_T].min()),
+                float(update.entropy_T[mine_T].mean()),
+            )
+        )
+
+    def order(share: EpisodeShare) -> tuple[bool, float]:
+        known = math.isfinite(share.advantage) and math.isfinite(share.lowest_logp)
+        return known, share.lowest_logp if known else 0.0
+
+    return sorted(shares, key=order)
 
 
 def recorded_groups(reader: RunReader, step: int) -> list[Group]:
