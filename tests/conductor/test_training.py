@@ -101,29 +101,6 @@ def test_a_warm_start_imitates_the_reference_solutions(folder):
         assert not reader.groups()
 
 
-def test_kinds_that_practice_finds_weak_are_imitated_further(folder):
-    """Two of the prompts are of a kind that is demonstrated; none of them is ever solved."""
-    lines = (folder.path / "prompts.jsonl").read_text().replace('"kind": "k1"', '"kind": "off"')
-    (folder.path / "prompts.jsonl").write_text(lines)
-    tasks = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "tasks"
-    changes = [
-        f"tasks.demonstrations={tasks / 'demonstrations'}",
-        "warm_start.epochs=1",
-        "warm_start.weak_below=0.5",
-        "agent.max_turn_tokens=96",
-        "rl.steps=0",
-    ]
-    folder.reward("return 0.0")
-    directory = run(folder.run_file("practising"), changes=changes)
-    with RunReader(directory) as reader:
-        (practice,) = reader.evaluations("train")
-        assert practice.name == "practice"
-        notes = [event.text for event in reader.events() if "of practice" in event.text]
-        assert notes == ["kinds solved in under 50% of practice: k0 (not demonstrated), off"]
-        # 60 demonstrations, then as many and the six of `off` twice more, in batches of eight.
-        assert [step.step for step in reader.steps("warm_start")] == list(range(1, 18))
-
-
 def test_a_run_continues_only_with_its_own_settings(finished):
     with pytest.raises(ValueError, match=r"rl\.steps = 4, now it is 9"):
         run(finished.parents[1] / "first.toml", changes=["rl.steps=9"], resume=True)

@@ -11,7 +11,7 @@ import torch
 from steelyard.agents import demonstration_texts
 from steelyard.agents.prompt import first_messages
 from steelyard.conductor.batches import SPARED
-from steelyard.conductor.settings import RunSettings, WarmStartSection
+from steelyard.conductor.settings import RunSettings
 from steelyard.conductor.starting import RunTasks
 from steelyard.conductor.warm_start import n_batches
 from steelyard.conductor.watching import checkpoints_kept
@@ -55,14 +55,17 @@ def estimate(settings: RunSettings) -> Estimate:
     episodes = rl.groups_per_step * rl.episodes_per_group
     evaluations = _evaluation_episodes(settings, tasks)
     parameters, body = _parameters(model.config)
-    demonstration_tokens = sum(
+    demonstration_tokens = [
         prompt + len("".join(demonstration_texts(t))) // 3 for t in tasks.demonstrations
-    )
+    ]
     sampled_tokens = sampled * (episodes * rl.steps + evaluations)
     prompts_of_groups = rl.groups_per_step * prompt
     trained_tokens = rl.steps * (prompts_of_groups + episodes * sampled)
     if settings.warm_start is not None:
-        trained_tokens += round(_warm_start_epochs(settings.warm_start) * demonstration_tokens)
+        trained_tokens += settings.warm_start.epochs * sum(demonstration_tokens)
+    if rl.rehearsal_rate_fraction > 0:
+        longest = max(demonstration_tokens, default=prompt + sampled)
+        trained_tokens += rl.steps * rl.groups_per_step * longest
     throughput = _matmul_flops(settings.learner.dtype)
     seconds = 2 * body * sampled_tokens / (
         throughput * _SAMPLING_EFFICIENCY
@@ -85,13 +88,6 @@ def estimate(settings: RunSettings) -> Estimate:
     )
 
 
-def _warm_start_epochs(section: WarmStartSection) -> float:
-    """How often a demonstration is imitated on average, if half of the kinds are weak."""
-    if section.weak_below == 0.0:
-        return section.epochs
-    return section.epochs + section.weak_epochs * (1 + section.weak_repeats) / 2
-
-
 def _prompt_tokens(task: Task, renderer: ChatRenderer, settings: RunSettings) -> int:
     return len(renderer.prompt(first_messages(task, settings.agent)))
 
@@ -100,9 +96,7 @@ def _evaluation_episodes(settings: RunSettings, tasks: RunTasks) -> int:
     section, rl = settings.evaluation, settings.rl
     rounds = 1 + (rl.steps // section.every_steps if section.every_steps else 0)
     on_test = len(tasks.test) * (section.test_samples + 2 * section.baseline_samples)
-    practises = settings.warm_start is not None and settings.warm_start.weak_below > 0.0
-    practice = len(tasks.train) if practises else 0
-    return on_test + practice + rounds * len(tasks.dev) * section.dev_samples
+    return on_test + rounds * len(tasks.dev) * section.dev_samples
 
 
 def _parameters(config: Any) -> tuple[int, int]:

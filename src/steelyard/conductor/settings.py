@@ -66,22 +66,6 @@ class WarmStartSection(_Section):
     episodes_per_batch: PositiveInt = 8
     warmup_batches: int = Field(4, ge=0)
     final_learning_rate_fraction: float = Field(0.1, ge=0, le=1, description="linear decay to")
-    weak_below: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="after the epochs every training task is tried once, and kinds solved less "
-        "often than this are imitated further, so that fewer are dead when RL begins; 0: not tried",
-    )
-    weak_epochs: PositiveInt = Field(
-        1, description="further epochs over all demonstrations, if some kind is weak"
-    )
-    weak_repeats: Annotated[int, Field(ge=2)] = Field(
-        3, description="how often a further epoch holds each demonstration of a weak kind"
-    )
-    weak_learning_rate_fraction: PositiveFloat = Field(
-        0.5, description="peak of the further epochs, as a share of learning_rate"
-    )
     run_checks: bool = Field(
         True, description="demonstrations run the visible checks before they hand in"
     )

@@ -41,7 +41,7 @@ from steelyard.conductor.reporting import (
     step_report,
     update_metrics,
 )
-from steelyard.conductor.settings import RunSettings, WarmStartSection, as_table
+from steelyard.conductor.settings import RunSettings, as_table
 from steelyard.conductor.sinks import SinkListener, require_sinks
 from steelyard.conductor.starting import RunTasks, audited, open_store
 from steelyard.conductor.untouched import suites, untouched
@@ -49,12 +49,10 @@ from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
     batches,
     demonstrations,
-    further_batches,
     imitate,
     n_batches,
     rate_of,
     warm_start,
-    weak_kinds,
 )
 from steelyard.conductor.watching import (
     PAUSED,
@@ -67,8 +65,8 @@ from steelyard.conductor.watching import (
     unheeded,
 )
 from steelyard.conductor.workshop import Workshop
-from steelyard.episodes import Episode, Scored, Trajectory
-from steelyard.learner import Batch, LearningRate, StepMetrics
+from steelyard.episodes import Scored
+from steelyard.learner import StepMetrics
 from steelyard.models import LoadedModel, release_memory, release_threads, resolve
 from steelyard.monitor.alarms import Alarm
 from steelyard.monitor.keeping import best_policy, last_good_policy
@@ -227,33 +225,7 @@ class _Run:
         )
 
         plan = batches(played, section, self._settings.run.seed)
-        await self._imitate(plan, rate_of(section, len(plan)), 0)
-        if section.weak_below > 0.0:
-            await self._imitate_weak_kinds(section, played, len(plan))
-        self._learner.forget_moments()
-        await self._publish()
-
-    async def _imitate_weak_kinds(
-        self, section: WarmStartSection, played: Sequence[Trajectory], done: int
-    ) -> None:
-        """Tries every training task once, and imitates further what is not yet learned: a kind
-        that never succeeds gives RL nothing to start from."""
-        await self._publish()
-        episodes = await self._evaluate("practice", WARM_START_STEP, "train", self._tasks.train)
-        # By the verifier alone: what held-out checks say must not reach what is learned.
-        weak = weak_kinds(episodes, section.weak_below)
-        kinds = [task.kind for task in self._tasks.demonstrations]
-        names = ", ".join(k if k in kinds else f"{k} (not demonstrated)" for k in sorted(weak))
-        self._note(f"kinds solved in under {section.weak_below:.0%} of practice: {names or 'none'}")
-        plan = further_batches(played, kinds, weak, section, self._settings.run.seed)
-        self._listener.phase("warm start of weak kinds", len(plan))
-        # A lower rate: the policy is past the steep part, and should not unlearn the rest.
-        rate = rate_of(section, len(plan), share=section.weak_learning_rate_fraction)
-        await self._imitate(plan, rate, done)
-
-    async def _imitate(self, plan: Sequence[Batch], rate: LearningRate, done: int) -> None:
-        """Imitates the batches, which are recorded as those after the first `done`."""
-        number = done
+        number = 0
 
         def on_batch(metrics: StepMetrics) -> None:
             nonlocal number
@@ -275,7 +247,10 @@ class _Run:
                 version=self._learner.steps_taken,
             )
 
+        rate = rate_of(section, len(plan))
         await warm_start(plan, self._learner, rate, on_batch, self._on_learner_thread)
+        self._learner.forget_moments()
+        await self._publish()
 
     async def _reinforce(self, done: int) -> None:
         """The RL steps after `done`, with the evaluations around them."""
@@ -519,21 +494,16 @@ class _Run:
         split: str,
         tasks: Sequence[Task],
         policy_step: int | None = None,
-    ) -> list[Episode]:
-        """Evaluates the present policy, unless that is recorded or it is no longer there.
-
-        Returns the episodes that were played now.
-        """
+    ) -> None:
+        """Evaluates the present policy, unless that is recorded or it is no longer there."""
         if not tasks or (policy_step is not None and policy_step > step):
-            return []
+            return
         with RunReader(self._settings.path) as reader:
             if any(e.name == name for e in reader.evaluations(split)):
-                return []
+                return
         section = self._settings.evaluation
         samples = section.dev_samples
-        if split == "train":
-            samples = 1
-        elif split == "test":
+        if split == "test":
             samples = section.test_samples if name == "final" else section.baseline_samples
         requests = evaluation_requests(name, split, tasks, samples, self._settings.run.seed)
         self._listener.phase(f"evaluating on {split} ({name})", len(requests))
@@ -550,7 +520,6 @@ class _Run:
         total, by_kind = tally(episodes)
         kinds = {kind: (part.solved, part.n) for kind, part in by_kind.items()}
         self._listener.evaluation(name, split, total.solved, total.n, kinds)
-        return episodes
 
     async def _checkpoint(self, step: int) -> None:
         directory = self._store.directory

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch import Tensor
 from steelyard.agents import AgentSettings, demonstrate, prune_task
 from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.workshop import Workshop
-from steelyard.episodes import Episode, Scored, StopReason, Trajectory
+from steelyard.episodes import StopReason, Trajectory
 from steelyard.learner import Batch, Learner, LearningRate, StepMetrics
 from steelyard.objective import ALGORITHMS, Fixed, token_coefficients, token_loss
 from steelyard.tasks import Task
@@ -69,43 +68,6 @@ def batches(
     return result
 
 
-def weak_kinds(episodes: Sequence[Episode], below: float) -> set[str]:
-    """The kinds of task of which less than the share `below` is solved, by the verifier alone."""
-    verdicts: dict[str, list[bool]] = defaultdict(list)
-    for episode in episodes:
-        if isinstance(episode.outcome, Scored):
-            verdicts[episode.kind].append(episode.outcome.solved)
-    return {kind for kind, seen in verdicts.items() if sum(seen) < below * len(seen)}
-
-
-def further_batches(
-    trajectories: Sequence[Trajectory],
-    kinds: Sequence[str],
-    weak: Collection[str],
-    settings: WarmStartSection,
-    seed: int,
-) -> list[Batch]:
-    """Further epochs over all demonstrations, those of weak kinds `weak_repeats` times each: they
-    catch up, and none outnumbers the rest so far that the rest is unlearned.
-
-    Args:
-        kinds: the kind of each trajectory.
-    """
-    epoch = [
-        trajectory
-        for trajectory, kind in zip(trajectories, kinds, strict=True)
-        for _ in range(settings.weak_repeats if kind in weak else 1)
-    ]
-    if len(epoch) == len(trajectories):
-        return []
-    size = settings.episodes_per_batch
-    result: list[Batch] = []
-    for number in range(settings.weak_epochs):
-        random.Random(f"weak kinds {seed} {number}").shuffle(epoch)
-        result += [Batch.from_trajectories(epoch[i : i + size]) for i in range(0, len(epoch), size)]
-    return result
-
-
 def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics:
     """One step on −(1/T) Σ_t log π(token_t): assistant tokens, stop tokens included."""
     row = ALGORITHMS["sft"]
@@ -134,10 +96,10 @@ async def warm_start(
         )
 
 
-def rate_of(settings: WarmStartSection, n: int, *, share: float = 1.0) -> LearningRate:
-    """The schedule of `n` batches, at `share` of the section's rate."""
+def rate_of(settings: WarmStartSection, n: int) -> LearningRate:
+    """The schedule of `n` batches."""
     return LearningRate(
-        peak=share * settings.learning_rate,
+        peak=settings.learning_rate,
         warmup_steps=min(settings.warmup_batches, n // 4),
         decay_steps=max(1, n),
         final_fraction=settings.final_learning_rate_fraction,

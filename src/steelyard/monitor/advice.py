@@ -61,7 +61,7 @@ def advice(verdict: Why, config: Mapping[str, Any]) -> list[str]:
             return [
                 f"sample more widely: {key('engine.temperature')}",
                 f"keep entropy up: {key('algorithm.entropy')}; train the warm start for less",
-                "demonstrate the kind: [warm_start] with weak_below above 0",
+                f"imitate its reference: {key('rl.rehearsal_rate_fraction')}",
             ]
         case Why.SELDOM_SOLVED:
             return [

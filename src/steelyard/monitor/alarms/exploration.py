@@ -58,7 +58,7 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
                 f"exploration collapses at {success:.0%} success: of the episodes of a group that "
                 f"is not solved, {distinct_after:.0%} differ, {distinct_before:.0%} did at the "
                 f"start (p = {fallen.p:.1g}), so nothing new is tried; raise the entropy bonus or "
-                "the temperature, or imitate solutions of the kinds that fail"
+                "the temperature, or imitate what fails (rl.rehearsal_rate_fraction)"
             ),
             evidence={
                 "distinct_before": distinct_before,

@@ -14,7 +14,7 @@ export async function tasks(ctx) {
   const shown = all.filter((t) => (!kind || t.kind === kind) && (!split || t.split === split) && t.task.toLowerCase().includes(text));
   const set = (changes) => ctx.go(ctx.here(changes), true);
   const options = (name) => [["", "all"], ...[...new Set(all.map((t) => t[name]))].sort().map((v) => [v, v || "(none)"])];
-  const order = (name) => ["base", "warm_start", "practice"].indexOf(name) + (name === "final" ? 99 : 1) || 50;
+  const order = (name) => ["base", "warm_start"].indexOf(name) + (name === "final" ? 99 : 1) || 50;
   const evaluations = [...new Set(shown.flatMap((t) => Object.keys(t.evaluations)))].sort((a, b) => order(a) - order(b) || a.localeCompare(b, "en", { numeric: true }));
   const rate = (label, of) => ({ label, right: true, by: (t) => of(t)?.pass_at_1, cell: (t) => (of(t) ? h("span", { title: `95% ${interval(of(t))}, n=${of(t).n}, ${of(t).unscored} unscored` }, percent(of(t).pass_at_1)) : "–") });
   return [runHead(ctx, "Tasks", `${count(shown.length)} of ${count(all.length)}`), h("div.stack", null,
