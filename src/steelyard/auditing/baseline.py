@@ -10,7 +10,7 @@ from steelyard.auditing.answer_format import candidate_formats
 from steelyard.auditing.arena import Arena, is_ours
 from steelyard.auditing.confirming import out_of_time
 from steelyard.auditing.findings import Finding, Kind, Strength
-from steelyard.auditing.probes.answers import answer, gold_text
+from steelyard.auditing.probes.examples import answer, gold_text
 from steelyard.auditing.settings import AuditSettings
 from steelyard.auditing.submission import Deserves, Submission
 from steelyard.auditing.target import Target

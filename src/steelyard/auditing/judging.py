@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from steelyard.auditing.arena import is_ours
 from steelyard.auditing.baseline import Baseline
 from steelyard.auditing.findings import Kind, Strength, Trial
-from steelyard.auditing.probes.answers import ANSWER_FIX, EXECUTION_EXIT_CODE, FAILURE_FIX
+from steelyard.auditing.probes.answers import ANSWER_FIX
+from steelyard.auditing.probes.hostile_answers import EXECUTION_EXIT_CODE, FAILURE_FIX
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
