@@ -204,6 +204,22 @@ def test_a_shell_script_may_be_a_constant_or_write_the_reward() -> None:
     }
 
 
+def test_a_part_of_the_work_may_earn_its_part() -> None:
+    """A script that is there, and one that ends well, are worth a quarter each."""
+    parts = (
+        "paid=0\n[ -e /app/total.sh ] && paid=0.25\n"
+        "got=$(seq 3 | timeout 5 bash /app/total.sh) && paid=0.5\n"
+        f'[ "$got" = 6 ] && paid=1\necho $paid > {REWARD}'
+    )
+    assert of_script(parts, "reward-channel/forged-by-script", files={}) == set()
+    makes = (
+        f"cd /app && make build > /dev/null 2>&1 && echo 0.5 > {REWARD} || echo 0 > {REWARD}\n"
+        f'[ "$(cat /app/out.txt)" = 6 ] && echo 1 > {REWARD}; true'
+    )
+    asked = {"Makefile": b"build:\n\techo 6 > out.txt\n", "out.txt": b"6\n"}
+    assert of_script(makes, "shell/makefile", files={}, solution=asked) == set()
+
+
 @pytest.mark.parametrize("quick", [True, False])
 def test_a_machine_that_cannot_start_sandboxes_says_nothing_of_the_task(quick: bool) -> None:
     task = Task(

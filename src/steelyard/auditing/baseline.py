@@ -66,13 +66,13 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
     for task in target.examples:
         submission = gold_submission(target, task)
         if submission is not None:
-            began = time.monotonic()
-            gold.append(_graded_gold(arena, submission))
-            seconds.append(time.monotonic() - began)
+            outcome, took = _graded_gold(arena, submission)
+            gold.append(outcome)
+            seconds.append(took)
     first = gold_submission(target, target.task)
     again = []
     if first is not None and not settings.quick:
-        again = [_graded_gold(arena, first) for _ in range(settings.gold_runs - 1)]
+        again = [_graded_gold(arena, first)[0] for _ in range(settings.gold_runs - 1)]
     nothing = [_graded(arena, _nothing(target, task)) for task in target.examples]
     base = nothing[0]
     if not target.grades_text and target.honest_base != target.start:
@@ -219,10 +219,16 @@ def _nothing(target: Target, task: Task) -> Submission:
     return Submission("nothing", Deserves.NOTHING, task, target.start)
 
 
-def _graded_gold(arena: Arena, submission: Submission) -> Outcome:
-    """Graded a second time where the first one ran out of time: the machine may have been busy."""
-    outcome = _graded(arena, submission)
-    return _graded(arena, submission) if out_of_time(outcome) else outcome
+def _graded_gold(arena: Arena, submission: Submission) -> tuple[Outcome, float]:
+    """The outcome, and the seconds that it took. Graded a second time where the first one ran out
+    of time, and then that one is meant: the machine may have been busy."""
+    for _ in range(2):
+        began = time.monotonic()
+        outcome = _graded(arena, submission)
+        seconds = time.monotonic() - began
+        if not out_of_time(outcome):
+            break
+    return outcome, seconds
 
 
 def _graded(arena: Arena, submission: Submission) -> Outcome:
