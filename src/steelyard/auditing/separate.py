@@ -47,9 +47,10 @@ def separate(
 ) -> Separation | None:
     """The first of the inputs on which `function` of `module` differs between two programs.
 
-    Values are compared by `alike`, otherwise with their exact types; an exception against a value, or against one of
-    another type, is a difference, and so is a hang, a death or a result that is not plain data
-    against anything else. Two results that are not plain data count as alike. With
+    Values are compared by `alike`, with their exact types unless that says otherwise; an exception
+    against a value, or against one of another type, is a difference, and so is a hang, a death or a
+    result that is not plain data against anything else. Two results that are not plain data count
+    as alike. With
     `left_returns`, only inputs for which the left program (the reference) returns a value: the
     others are outside what it promises.
 
