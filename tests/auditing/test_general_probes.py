@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from steelyard.auditing import AuditSettings, TaskAudit, audit
+from steelyard.conductor.validation import validate_tasks
 from steelyard.grading import GradingSettings
 from steelyard.sandbox import SandboxSettings
 from steelyard.tasks import CheckSpec, FunctionChecks, Task, TestScript, read_jsonl
+from steelyard.tasks.task import TaskStep
 
 REWARD = "/logs/verifier/reward.txt"
 
@@ -132,6 +135,41 @@ def test_held_out_checks_that_refuse_the_reference_contradict_the_tests() -> Non
     assert "call 0" in next(f for f in result.findings if f.proved).evidence
 
 
+def test_held_out_checks_that_fail_on_the_reference_are_named() -> None:
+    task = Task(
+        "double",
+        "Write double(n).",
+        checked(((2,), 4), ((5,), 10)),
+        {"calc.py": b"def double(n):\n    return n\n"},
+        solution={"calc.py": b"def double(n):\n    return n * 2\n"},
+        heldout=TestScript({"test.sh": b"exit 1\n"}),
+    )
+    result = audit([task], AuditSettings(quick=True, explored=0)).tasks[0]
+    (found,) = [finding for finding in result.findings if finding.proved]
+    assert (found.probe, found.earned) == ("baseline/heldout-disagrees", None)
+    assert "fail on it" in found.title
+
+
+def test_the_reference_of_a_task_with_steps_is_graded_step_by_step() -> None:
+    """What passes the first step is gone when the second one is done."""
+
+    def step(name: str, right: bytes) -> TaskStep:
+        script = f"grep -qx {right.decode()} /app/out && echo 1 > {REWARD} || echo 0 > {REWARD}"
+        return TaskStep(name, name, TestScript({"test.sh": script.encode()}),
+                        solution={"out": right})  # fmt: skip
+
+    steps = (step("one", b"first"), step("two", b"second"))
+    task = Task("steps", "one", steps[-1].verifier, steps=steps)
+    assert of_quick(task) == set()
+    wrong = replace(task, steps=(steps[0], replace(steps[1], solution={"out": b"other"})))
+    assert of_quick(wrong) == {"baseline/reference-fails"}
+    assert [v.problem == "" for v in validate_tasks([task, wrong])] == [True, False]
+
+
+def of_quick(task: Task) -> set[str]:
+    return proved(audit([task], AuditSettings(quick=True, explored=0)).tasks[0])
+
+
 def test_a_table_that_the_workspace_loops_over_is_learnt_by_heart() -> None:
     rows = "CASES = [[3, 6], [4, 8]]\nfor n, want in CASES:\n    print(double(n) == want)\n"
     task = Task(
@@ -202,6 +240,22 @@ def test_a_shell_script_may_be_a_constant_or_write_the_reward() -> None:
         "reward-channel/forged-by-script",
         "baseline/reference-fails",
     }
+
+
+def test_a_part_of_the_work_may_earn_its_part() -> None:
+    """A script that is there, and one that ends well, are worth a quarter each."""
+    parts = (
+        "paid=0\n[ -e /app/total.sh ] && paid=0.25\n"
+        "got=$(seq 3 | timeout 5 bash /app/total.sh) && paid=0.5\n"
+        f'[ "$got" = 6 ] && paid=1\nrm -f /logs/verifier/*; echo $paid > {REWARD}'
+    )
+    assert of_script(parts, "reward-channel/forged-by-script", files={}) == set()
+    makes = (
+        f"cd /app && make build > /dev/null 2>&1 && echo 0.5 > {REWARD} || echo 0 > {REWARD}\n"
+        f'[ "$(cat /app/out.txt)" = 6 ] && echo 1 > {REWARD}; true'
+    )
+    asked = {"Makefile": b"build:\n\techo 6 > out.txt\n", "out.txt": b"6\n"}
+    assert of_script(makes, "shell/makefile", files={}, solution=asked) == set()
 
 
 @pytest.mark.parametrize("quick", [True, False])

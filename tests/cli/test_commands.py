@@ -84,7 +84,7 @@ def test_validate_names_what_is_wrong_with_a_task(tmp_path):
     checks.write_text(checks.read_text().replace('"expected": 5', '"expected": 6'))
     result = steelyard("validate", task, "--json", code=1)
     (problem,) = json.loads(result.stdout)
-    assert "reference solution does not pass the checks" in problem["problem"]
+    assert "the task's own reference is not paid" in problem["problem"]
     solved = task / "environment" / "workspace" / "clamp.py"
     checks.write_text(checks.read_text().replace('"expected": 6', '"expected": 5'))
     solved.write_text((task / "solution" / "files" / "clamp.py").read_text())

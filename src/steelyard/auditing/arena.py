@@ -63,6 +63,8 @@ class Arena:
             return self._grade_shared(task, task.verifier, submission)
         if submission.shared_only:
             return None
+        if submission.workspaces:
+            return self._grader.grade_steps(task, submission.workspaces)
         files = submission.files
         if submission.commands:
             files = self._after_commands(submission)

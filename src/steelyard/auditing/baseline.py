@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from steelyard.auditing.answer_format import candidate_formats
 from steelyard.auditing.arena import Arena, is_ours
 from steelyard.auditing.confirming import out_of_time
 from steelyard.auditing.findings import Finding, Kind, Strength
-from steelyard.auditing.probes.answers import answer, gold_text
+from steelyard.auditing.probes.examples import answer, gold_text
 from steelyard.auditing.settings import AuditSettings
 from steelyard.auditing.submission import Deserves, Submission
 from steelyard.auditing.target import Target
@@ -66,13 +67,14 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
     for task in target.examples:
         submission = gold_submission(target, task)
         if submission is not None:
-            began = time.monotonic()
-            gold.append(_graded_gold(arena, submission))
-            seconds.append(time.monotonic() - began)
+            outcome, took = _twice_if_late(partial(_graded, arena, submission))
+            gold.append(outcome)
+            seconds.append(took)
     first = gold_submission(target, target.task)
     again = []
     if first is not None and not settings.quick:
-        again = [_graded_gold(arena, first) for _ in range(settings.gold_runs - 1)]
+        grade = partial(_graded, arena, first)
+        again = [_twice_if_late(grade)[0] for _ in range(settings.gold_runs - 1)]
     nothing = [_graded(arena, _nothing(target, task)) for task in target.examples]
     base = nothing[0]
     if not target.grades_text and target.honest_base != target.start:
@@ -80,7 +82,9 @@ def take_baseline(target: Target, arena: Arena, settings: AuditSettings) -> Base
         base = _graded(arena, honest)
     heldout = None
     if target.task.heldout is not None and first is not None:
-        heldout = _unless_ours(arena.grade_heldout(target.task, first.files))
+        work = first.files
+        heldout, _ = _twice_if_late(lambda: arena.grade_heldout(target.task, work))
+        heldout = _unless_ours(heldout)
     middle = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
     return Baseline(target, gold, again, nothing, base, heldout, middle)
 
@@ -92,9 +96,23 @@ def gold_submission(target: Target, task: Task) -> Submission | None:
         if text is None:
             return None
         return answer(task, target.form.wrap(text), "the stored answer", Deserves.SUCCESS)
-    if target.gold is None:
+    workspaces = _step_by_step(task)
+    gold = workspaces[-1] if workspaces else target.gold
+    if gold is None:
         return None
-    return Submission("the reference", Deserves.SUCCESS, task, target.gold)
+    return Submission("the reference", Deserves.SUCCESS, task, gold, workspaces=workspaces)
+
+
+def _step_by_step(task: Task) -> tuple[Mapping[str, bytes], ...]:
+    """What the reference leaves after each step; nothing where a step has none."""
+    if any(step.solution is None for step in task.steps):
+        return ()
+    files = dict(task.files)
+    workspaces: list[Mapping[str, bytes]] = []
+    for step in task.steps:
+        files = {**files, **step.files, **(step.solution or {})}
+        workspaces.append(files)
+    return tuple(workspaces)
 
 
 def baseline_findings(baseline: Baseline) -> Iterator[Finding]:
@@ -125,13 +143,16 @@ def _gold_findings(baseline: Baseline) -> Iterator[Finding]:
             "Correct the reference or the verifier until the one passes the other.",
             earned=_reward(failed[0]), deserved=threshold,
         )  # fmt: skip
-    if not failed and isinstance(baseline.heldout, Scored) and not baseline.heldout.solved:
+    if not failed and baseline.heldout is not None and not baseline.heldout_holds:
+        judged = isinstance(baseline.heldout, Scored)
         yield Finding(
             "baseline/heldout-disagrees", Kind.BROKEN, Strength.PROVED,
-            "the tests pay the reference, and the held-out checks refuse it",
+            "the tests pay the reference, and the held-out checks "
+            + ("refuse it" if judged else "fail on it"),
             _described(baseline.heldout), _NOBODY,
-            "One of the two contradicts the instruction: correct it, and the reference with it.",
-            earned=baseline.heldout.reward, deserved=threshold,
+            "One of the two contradicts the instruction: correct it, and the reference with it."
+            if judged else "Correct the held-out checks until they pass the reference.",
+            earned=_reward(baseline.heldout) if judged else None, deserved=threshold,
         )  # fmt: skip
     verdicts = [_reward(o) >= threshold for o in (baseline.gold[0], *baseline.again)]
     if True in verdicts and False in verdicts:
@@ -219,10 +240,16 @@ def _nothing(target: Target, task: Task) -> Submission:
     return Submission("nothing", Deserves.NOTHING, task, target.start)
 
 
-def _graded_gold(arena: Arena, submission: Submission) -> Outcome:
-    """Graded a second time where the first one ran out of time: the machine may have been busy."""
-    outcome = _graded(arena, submission)
-    return _graded(arena, submission) if out_of_time(outcome) else outcome
+def _twice_if_late(grade: Callable[[], Outcome]) -> tuple[Outcome, float]:
+    """The outcome of honest work, and the seconds that it took. Graded a second time where it ran
+    out of time, and then that one is meant: the machine may have been busy."""
+    for _ in range(2):
+        began = time.monotonic()
+        outcome = grade()
+        seconds = time.monotonic() - began
+        if not out_of_time(outcome):
+            break
+    return outcome, seconds
 
 
 def _graded(arena: Arena, submission: Submission) -> Outcome:

@@ -18,21 +18,24 @@ def without_busy_times(
 ) -> list[Outcome | None]:
     """The outcomes, but None for what ran out of time only because the machine was busy.
 
-    Of each probe whose timeouts can be held against a verifier (answers, right work) the first
-    that ran out of time is graded again by itself, and then the reference: if the one is in time
-    now, or the other is not, nothing is known of any of the probe's timeouts.
+    What counts are the timeouts that can be held against a verifier (answers, right work). Of each
+    probe they are graded again one by one, in the task's own time, until one is out of time where
+    the reference is not: that one is confirmed, and those after it are believed. The others are
+    None.
     """
-    held: dict[str, bool] = {}
+    confirmed: set[str] = set()
     kept = list(outcomes)
     for place, ((probe, submission), outcome) in enumerate(zip(planned, outcomes, strict=True)):
         if probe.family not in ("answers", "right-work") or not out_of_time(outcome):
             continue
-        if probe.name not in held:
-            control = reference(submission)
-            held[probe.name] = out_of_time(grade(submission)) and not (
-                control is not None and out_of_time(grade(control))
-            )
-        if not held[probe.name]:
+        if probe.name in confirmed:
+            continue
+        control = reference(submission)
+        if out_of_time(grade(submission)) and not (
+            control is not None and out_of_time(grade(control))
+        ):
+            confirmed.add(probe.name)
+        else:
             kept[place] = None
     return kept
 

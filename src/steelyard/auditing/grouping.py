@@ -13,6 +13,8 @@ from steelyard.auditing.target import Target
 from steelyard.episodes import Unscored
 
 ORDER = (Strength.PROVED, Strength.LEAD, Strength.OBSERVATION)
+DODGES = "dodges"
+"""Before the name of a probe that made a verifier fail."""
 _SHOWN = 400
 """Characters of evidence: what a program printed can be long."""
 
@@ -72,19 +74,15 @@ def dodges(
     """Submissions that made the verifier fail where honest work is scored."""
     if isinstance(baseline.base, Unscored):
         return []
-    dodged = [
-        judgement.trial
-        for probe, _, judgement in judgements
-        if judgement.trial.earned is None and probe.family not in ("answers", "right-work")
-    ]
+    dodged = [judgement.trial for _, _, judgement in judgements if judgement.dodges]
     if not dodged:
         return []
     first = dodged[0]
     return [
         Finding(
-            "dodges/unscored", Kind.WEAK, Strength.LEAD,
+            f"{DODGES}/{first.probe}", Kind.WEAK, Strength.LEAD,
             "a submission can make the verifier fail, and so avoid its 0",
-            f"{len(dodged)} of {len(judgements)} tries, among them {first.probe} ({first.detail})",
+            f"{len(dodged)} of {len(judgements)} tries, among them {first.label} ({first.detail})",
             "A failing episode leaves its group instead of counting as a failure.",
             "Write a reward of 0 before the graded code runs, and end it in a time of its own.",
         )

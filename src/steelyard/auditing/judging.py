@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from steelyard.auditing.arena import is_ours
 from steelyard.auditing.baseline import Baseline
 from steelyard.auditing.findings import Kind, Strength, Trial
-from steelyard.auditing.probes.answers import ANSWER_FIX, EXECUTION_EXIT_CODE, FAILURE_FIX
+from steelyard.auditing.probes.answers import ANSWER_FIX
+from steelyard.auditing.probes.hostile_answers import EXECUTION_EXIT_CODE, FAILURE_FIX
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.wrongness import Wrongness
 from steelyard.episodes import Cause, Outcome, Scored, Unscored
@@ -34,6 +35,8 @@ class Judgement:
     fix: str = ""
     cause: str = ""
     """What a failing function failed with: all that shares it is one finding."""
+    dodges: bool = False
+    """Whether the verifier failed on work that it should have scored 0, and we did not."""
 
 
 class Judge:
@@ -113,8 +116,10 @@ class Judge:
             trial = Trial(probe.name, submission.label, None, deserved, True, said)
             return Judgement(trial, Strength.PROVED, Kind.CHEAT, f"the answer ran as code ({said})")
         trial = Trial(probe.name, submission.label, None, deserved, False, said)
-        if is_ours(outcome) or probe.family not in ("answers", "right-work"):
-            return Judgement(trial)  # counted together, see runner
+        if is_ours(outcome):
+            return Judgement(trial)
+        if probe.family not in ("answers", "right-work"):
+            return Judgement(trial, dodges=True)  # counted together, see grouping
         if submission.deserves is Deserves.SUCCESS:
             return Judgement(trial, Strength.PROVED, Kind.REJECTS, f"it is right: {said}")
         if probe.name == "answers/flood" and outcome.cause is not Cause.VERIFIER_TIMEOUT:

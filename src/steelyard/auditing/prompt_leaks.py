@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from steelyard.auditing.findings import Finding, Kind, Strength
-from steelyard.auditing.probes.answers import examples_of
+from steelyard.auditing.probes.examples import examples_of
 from steelyard.auditing.target import Target
 
 _KEY = r"\b(?:answer|expected|solution|gold|target|label|key|correct)\w*\b[\"'\s:=>-]{1,5}"

@@ -13,7 +13,7 @@ from steelyard.auditing.arena import Arena
 from steelyard.auditing.baseline import Baseline, baseline_findings, gold_submission, take_baseline
 from steelyard.auditing.confirming import without_busy_times
 from steelyard.auditing.findings import Finding, Report, TaskAudit, Tier, Trial
-from steelyard.auditing.grouping import ORDER, dodges, probe_findings
+from steelyard.auditing.grouping import DODGES, ORDER, dodges, probe_findings
 from steelyard.auditing.judging import Judge, Judgement
 from steelyard.auditing.leaks import leaks
 from steelyard.auditing.lint import lint
@@ -225,15 +225,24 @@ def tier_of(target: Target) -> Tier:
 
 
 def reproduction(target: Target, probe: str, settings: AuditSettings) -> str:
-    """The command that shows a finding again."""
+    """The command that shows a finding again, under the settings that decide what is found."""
     verifier, source = target.task.verifier, target.task.source
     words = ["steelyard", "audit", _shell(source) if source else target.name]
     if isinstance(verifier, RewardFunction):
         words += ["--reward", f"{_shell(verifier.path)}:{verifier.function}"]
+        if "gold_column" in target.task.metadata:
+            words += ["--gold", shlex.quote(target.task.metadata["gold_column"])]
     family = probe.partition("/")[0]
-    words += ["--quick"] if family in ("baseline", "leaks", "lint") else ["--only", probe]
+    if family in ("baseline", "leaks", "lint") and probe != "baseline/flaky":
+        words += ["--quick"]  # which grades the reference once only
+    else:
+        words += ["--only", probe.removeprefix(f"{DODGES}/")]
     if settings.shared:
         words.append("--shared")
+    for name in ("threshold", "max_examples", "max_mutants"):
+        value = getattr(settings, name)
+        if value != AuditSettings.model_fields[name].default:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
     return " ".join(words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +43,14 @@ def separate(
     timeout_seconds: float = 30.0,
     max_hung_calls: int = 2,
     left_returns: bool = False,
+    alike: Callable[[Any, Any], bool] = same,
 ) -> Separation | None:
     """The first of the inputs on which `function` of `module` differs between two programs.
 
-    Values are compared with their exact types; an exception against a value, or against one of
-    another type, is a difference, and so is a hang, a death or a result that is not plain data
-    against anything else. Two results that are not plain data count as alike. With
+    Values are compared by `alike`, with their exact types unless that says otherwise; an exception
+    against a value, or against one of another type, is a difference, and so is a hang, a death or a
+    result that is not plain data against anything else. Two results that are not plain data count
+    as alike. With
     `left_returns`, only inputs for which the left program (the reference) returns a value: the
     others are outside what it promises.
 
@@ -63,7 +65,7 @@ def separate(
     do not fit, and UnsupportedValue for an input that is not plain data.
     """
     deadline = time.monotonic() + timeout_seconds
-    ask = _Asker(sandbox, module, function, call_timeout_seconds, max_hung_calls, deadline)
+    ask = _Asker(sandbox, module, function, call_timeout_seconds, max_hung_calls, deadline, alike)
     tried = False
     for batch in _batches(inputs):
         tried = True
@@ -72,7 +74,7 @@ def separate(
             raise CannotCompare(f"the reference: {module} {expected[0].text}")
         got = ask.all(right, batch[: len(expected)])
         for arguments, one, other in zip(batch, expected, got, strict=False):
-            if (left_returns and not one.returned) or one.like(other):
+            if (left_returns and not one.returned) or one.like(other, alike):
                 continue
             found = ask.confirmed(left, right, arguments)
             if found is not None:
@@ -98,13 +100,13 @@ class _Behaviour:
     def returned(self) -> bool:
         return self.reply.kind is ReplyKind.RETURNED and not self.unimportable
 
-    def like(self, other: _Behaviour) -> bool:
+    def like(self, other: _Behaviour, alike: Callable[[Any, Any], bool]) -> bool:
         mine, theirs = self.reply, other.reply
         if (self.unimportable, mine.kind) != (other.unimportable, theirs.kind):
             return False
         if self.returned:
             # equal texts of plain data are equal data, and NaN, which equals nothing, is like NaN
-            return same(mine.value, theirs.value) or repr(mine.value) == repr(theirs.value)
+            return alike(mine.value, theirs.value) or repr(mine.value) == repr(theirs.value)
         return mine.exception == theirs.exception
 
 
@@ -116,6 +118,7 @@ class _Asker:
     call_timeout_seconds: float
     max_hung_calls: int
     deadline: float
+    alike: Callable[[Any, Any], bool]
 
     def all(self, files: Mapping[str, bytes], batch: Sequence[tuple[Any, ...]]) -> list[_Behaviour]:
         """One behaviour for each input; fewer where time ran out or calls hung."""
@@ -139,11 +142,11 @@ class _Asker:
         for files in (left, right):
             patience = self.call_timeout_seconds * _PATIENCE
             asked = [self._in_one_child(files, [arguments], patience)[0] for _ in range(2)]
-            if not asked[0].like(asked[1]):
+            if not asked[0].like(asked[1], self.alike):
                 return None
             twice.append(asked)
         one, other = twice[0][0], twice[1][0]
-        return None if one.like(other) else Separation(arguments, one.text, other.text)
+        return None if one.like(other, self.alike) else Separation(arguments, one.text, other.text)
 
     def _in_one_child(
         self, files: Mapping[str, bytes], batch: Sequence[tuple[Any, ...]], seconds: float

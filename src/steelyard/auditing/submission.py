@@ -44,6 +44,8 @@ class Submission:
     shared_only: bool = False
     environment: Mapping[str, str] | None = None
     """Variables of the verifier's environment that are changed (time zone, hash seed)."""
+    workspaces: tuple[Mapping[str, bytes], ...] = ()
+    """What each step of a multi-step task leaves, where that differs; `files` is the last."""
 
 
 @dataclass(frozen=True, slots=True)

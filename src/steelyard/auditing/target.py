@@ -88,13 +88,20 @@ class Target:
         changed = [path for path in self.task.solution or {} if self._is_changed(path)]
         return tuple(path for path in changed or self.start if path.endswith(".py"))
 
+    @cached_property
+    def shell_scripts(self) -> tuple[str, ...]:
+        """The shell scripts that a solver writes."""
+        paths = self.task.solution or {}
+        return tuple(path for path in paths if path.endswith((".sh", ".bash")))
+
     def _is_changed(self, path: str) -> bool:
         assert self.task.solution is not None
         return self.task.solution[path] != self.task.files.get(path)
 
     @cached_property
     def honest_base(self) -> dict[str, bytes]:
-        """The untouched files, with a hollow stand-in for each Python file that is to be written.
+        """The untouched files, with a hollow stand-in for each program that is to be written: in
+        Python functions that do nothing, and a shell script that does nothing.
 
         What a tampering submission builds on: its behaviour alone deserves what this earns.
         """
@@ -102,6 +109,8 @@ class Target:
         for path in self.modules:
             if not parses(files.get(path)):
                 files[path] = hollow((self.gold or {}).get(path, b""))
+        for path in self.shell_scripts:
+            files.setdefault(path, b":\n")
         return files
 
     @cached_property

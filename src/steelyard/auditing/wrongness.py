@@ -13,6 +13,7 @@ from steelyard.auditing.arena import Arena
 from steelyard.auditing.calls import verifier_calls, visible_calls
 from steelyard.auditing.domain import domain_of, within
 from steelyard.auditing.inputs import neighbours
+from steelyard.auditing.likeness import Likeness
 from steelyard.auditing.separate import CannotCompare, Separation, separate
 from steelyard.auditing.target import Target
 from steelyard.episodes import Scored
@@ -110,6 +111,7 @@ class Wrongness:
                     call_timeout_seconds=_CALL_SECONDS,
                     timeout_seconds=_SECONDS,
                     left_returns=True,  # what the reference refuses, nobody is asked to do
+                    alike=Likeness(self._target.task.instruction),
                 )
             except CannotCompare:
                 return None

@@ -36,7 +36,7 @@ class ShapingSettings(BaseModel):
         default=0.0,
         ge=0,
         le=1,
-        description="a solved episode loses up to this share of its reward as it grows to "
+        description="an episode loses up to this share of what it earned as it grows to "
         "brevity_tokens; the shortest way to be paid need not be right, so watch held-out checks",
     )
     brevity_tokens: PositiveInt = Field(

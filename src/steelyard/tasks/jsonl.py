@@ -112,6 +112,7 @@ def _task(
         kind=row.get("kind", ""),
         split=row.get("split", ""),
         source=file,
+        metadata={} if gold is None else {"gold_column": gold},
     )
 
 

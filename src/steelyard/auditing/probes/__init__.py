@@ -3,6 +3,7 @@
 from steelyard.auditing.probes import (
     answers,
     exits,
+    hostile_answers,
     in_process,
     planted_files,
     reward_channel,
@@ -20,6 +21,7 @@ PROBES: tuple[Probe, ...] = (
     *reward_channel.PROBES,
     *shell_programs.PROBES,
     *answers.PROBES,
+    *hostile_answers.PROBES,
     *right_work.PROBES,
 )
 

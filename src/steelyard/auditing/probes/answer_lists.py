@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_ITEM = re.compile(r"[\"']?[+-]?\w[\w.-]*[\"']?")
+from steelyard.auditing.probes.examples import differs
+from steelyard.auditing.probes.promises import may_name_more
+
+ITEM = re.compile(r"[\"']?[+-]?\w[\w.-]*[\"']?")
+"""A number or a word."""
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
-_SOME = re.compile(
-    r"\b(at least|some|examples?|one of|any (?:one|two|three|of)|such as)\b", re.IGNORECASE
-)
-"""Prompts that may leave it open how many items are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def with_one_more(*, gold: str, others: Iterable[str], prompt: str) -> str | Non
     prompt may allow more items than it stores.
     """
     listed = _listed(gold)
-    if listed is None or _SOME.search(prompt):
+    if listed is None or may_name_more(prompt):
         return None
     elsewhere = [found for other in others if (found := _listed(other))]
     foreign = [
@@ -41,7 +41,7 @@ def with_one_more(*, gold: str, others: Iterable[str], prompt: str) -> str | Non
         for found in elsewhere
         if found.of_numbers == listed.of_numbers
         for item in found.items
-        if item not in listed.items
+        if all(differs(item, mine) for mine in listed.items)
     ]
     if not foreign:
         return None
@@ -54,7 +54,7 @@ def _listed(text: str) -> _Listed | None:
     inside = text[1:-1] if bracketed else text
     for separator in (", ", ",", "\n", "; "):
         items = tuple(item.strip() for item in inside.split(separator))
-        if len(items) > 1 and all(map(_ITEM.fullmatch, items)):
+        if len(items) > 1 and all(map(ITEM.fullmatch, items)):
             start, end = (text[0], text[-1]) if bracketed else ("", "")
             return _Listed(start, items, separator, end)
     return None

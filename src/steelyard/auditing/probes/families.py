@@ -55,14 +55,18 @@ def file_probe(
     fix: str,
     files: Planting,
 ) -> Probe:
-    """A probe that plants files in the workspace, beside the honest base. Scripts only: checks as
-    data never look at another file of the workspace."""
+    """A probe that plants files in the workspace, beside the honest base.
+
+    Scripts only: checks as data never look at another file of the workspace. Nothing is planted
+    where the reference writes: such a file is part of the work, and may honestly earn its part.
+    """
     number, name, title = cheat
 
     def plan(target: Target) -> Iterable[Submission]:
         if not isinstance(target.task.verifier, TestScript):
             return
-        planted = files(target)
+        asked = target.task.solution or {}
+        planted = {path: data for path, data in files(target).items() if path not in asked}
         if planted:
             whole = {**target.honest_base, **planted}
             yield Submission(title, Deserves.UNTOUCHED, target.task, whole)

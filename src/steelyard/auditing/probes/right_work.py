@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from steelyard.auditing.findings import Kind
-from steelyard.auditing.probes.answers import Example, answer, as_number, examples_of
+from steelyard.auditing.probes import promises
+from steelyard.auditing.probes.answer_lists import ITEM
+from steelyard.auditing.probes.examples import Example, answer, as_number, examples_of
 from steelyard.auditing.rewrites import rewrites
 from steelyard.auditing.submission import Deserves, Probe, Submission
 from steelyard.auditing.target import Target, parses
@@ -17,8 +19,6 @@ from steelyard.tasks.task import CheckProgram
 
 _USE = "It cannot: right work earns nothing, so the policy learns the verifier's taste instead."
 _FIX = "Check behaviour instead of the text of the source, and accept every form that was promised."
-
-_NO_MATTER = r"[^.\n]{0,40}?\b(?:do(?:es)? not|don't|doesn't|need not) matter"
 
 _ENVIRONMENTS = (
     ("another time zone", {"TZ": "Pacific/Kiritimati"}),
@@ -83,28 +83,29 @@ def _promised_forms(target: Target) -> Iterable[Submission]:
 
 
 def _forms(example: Example, form: str | bool) -> Iterable[tuple[str, str]]:
-    prompt, gold, wrap = example.prompt.lower(), example.gold, example.wrap
-    only = re.search(r"\b(only|nothing else|exactly|no other text)\b", prompt)
+    prompt, gold, wrap = example.prompt, example.gold, example.wrap
+    only = re.search(r"\b(only|nothing else|exactly|no other text)\b", prompt.lower())
     if form and wrap("x") != "x" and not only:
         yield "after a line of reasoning", f"Let me think about it first.\n\n{wrap(gold)}"
-    if re.search(r"case[- ]insensitive|ignor\w+ case|case (does not|doesn't) matter|any case"
-                 r"|upper[- ]? ?or lower", prompt):  # fmt: skip
-        yield "in upper case", wrap(gold.upper())
-        yield "in lower case", wrap(gold.lower())
-    if re.search(
-        r"any order|order (does not|doesn't) matter|regardless of order|unordered", prompt
-    ):
-        yield from ((label, wrap(text)) for label, text in _reordered(gold))
-    if re.search(rf"white ?space|spac(es|ing)\b{_NO_MATTER}|ignor\w+ spac|any spacing", prompt):
-        yield "with spaces around", wrap(f"  {gold} ")
-        yield from ((label, wrap(text)) for label, text in _spaced(gold))
-    if re.search(
-        rf"order of (the )?(keys|fields)\b{_NO_MATTER}|(keys|fields) in any order", prompt
-    ):
-        yield from ((label, wrap(text)) for label, text in _rekeyed(gold))
+    for label, text in _promised(prompt, gold):
+        yield label, wrap(text)
+
+
+def _promised(prompt: str, gold: str) -> Iterable[tuple[str, str]]:
+    if promises.forgives_case(prompt):
+        yield "in upper case", gold.upper()
+        yield "in lower case", gold.lower()
+    if promises.forgives_order(prompt):
+        yield from _reordered(gold)
+    if promises.forgives_space_around(prompt):
+        yield "with spaces around", f"  {gold} "
+    if promises.forgives_space_inside(prompt):
+        yield from _spaced(gold)
+    if promises.forgives_key_order(prompt):
+        yield from _rekeyed(gold)
     number = as_number(gold)
     if number is not None:
-        yield from ((label, wrap(text)) for label, text in _numbers(number, gold, prompt))
+        yield from _numbers(number, gold, prompt)
 
 
 def _object(gold: str) -> dict[str, object] | None:
@@ -127,8 +128,13 @@ def _spaced(gold: str) -> Iterable[tuple[str, str]]:
 def _rekeyed(gold: str) -> Iterable[tuple[str, str]]:
     value = _object(gold)
     if value is not None and len(value) > 1:
-        turned = dict(reversed(value.items()))
-        yield "with its keys in another order", json.dumps(turned, ensure_ascii=False)
+        yield "with its keys in another order", _written(dict(reversed(value.items())), gold)
+
+
+def _written(value: object, gold: str) -> str:
+    """The value as JSON with the spacing of the stored answer."""
+    separators = (", " if ", " in gold else ",", ": " if ": " in gold else ":")
+    return json.dumps(value, ensure_ascii=False, separators=separators)
 
 
 def _reordered(gold: str) -> Iterable[tuple[str, str]]:
@@ -137,39 +143,31 @@ def _reordered(gold: str) -> Iterable[tuple[str, str]]:
         value = json.loads(gold)
     except ValueError:
         value = None
-    if isinstance(value, list):
-        if value != value[::-1]:
-            comma = ", " if ", " in gold else ","
-            text = json.dumps(value[::-1], ensure_ascii=False, separators=(comma, ": "))
-            yield "in reverse order", text
-        return
+    if isinstance(value, list) and value != value[::-1]:
+        yield "in reverse order", _written(value[::-1], gold)
     inside = gold.strip("[](){}")
-    if re.search(r"[\[\](){}]", inside):
+    if isinstance(value, list | dict) or re.search(r"[\[\](){}]", inside):
         return
     for separator in (", ", ",", "\n", " "):
         parts = inside.split(separator)
         if len(parts) > 1:
-            start, end = (gold[0], gold[-1]) if gold[0] in "[({" else ("", "")
-            yield "in reverse order", f"{start}{separator.join(reversed(parts))}{end}"
+            if separator != " " or all(map(ITEM.fullmatch, parts)):  # else it may be a sum
+                start, end = (gold[0], gold[-1]) if gold[0] in "[({" else ("", "")
+                yield "in reverse order", f"{start}{separator.join(reversed(parts))}{end}"
             return
 
 
 def _numbers(number: float, gold: str, prompt: str) -> Iterable[tuple[str, str]]:
-    if re.search(
-        r"fraction or|or (a )?fraction|equivalent form|or (a )?decimal|decimal or", prompt
-    ):
+    if promises.allows_fractions(prompt):
         fraction = Fraction(gold.strip()) if re.fullmatch(r"-?[\d./]+", gold.strip()) else None
         if fraction is not None and fraction.denominator < 1000:
             yield "as a fraction", f"{fraction.numerator}/{fraction.denominator}"
             if float(fraction) == float(f"{float(fraction):.6f}"):
                 yield "as a decimal", f"{float(fraction):.6f}".rstrip("0")
-    within = re.search(
-        r"(?:within|tolerance of|±|\+/-|to within)\s*(\d*\.?\d+)\s*(%|percent)?", prompt
-    )
-    if within:
-        size = float(within.group(1)) * (abs(number) / 100 if within.group(2) else 1.0)
-        yield "within the promised tolerance", repr(number + 0.4 * size)
-    if "comma" in prompt and number == int(number) and abs(number) >= 1000:
+    tolerance = promises.tolerance(prompt, number)
+    if tolerance is not None:
+        yield "within the promised tolerance", repr(number + 0.4 * tolerance)
+    if promises.allows_commas(prompt) and number == int(number) and abs(number) >= 1000:
         yield "with thousands separated", f"{int(number):,}"
 
 

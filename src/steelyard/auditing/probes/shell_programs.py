@@ -24,13 +24,8 @@ _VARIABLE = re.compile(r"\b([A-Za-z_]\w*)\b")
 _MAX_NAMES = 12
 
 
-def _scripts(target: Target) -> list[str]:
-    """The shell scripts that a solver writes."""
-    return [path for path in target.task.solution or {} if path.endswith((".sh", ".bash"))]
-
-
 def _written(target: Target, body: str, label: str) -> Iterator[Submission]:
-    for path in _scripts(target):
+    for path in target.shell_scripts:
         files = {**target.honest_base, path: body.encode()}
         yield Submission(label, Deserves.SEPARATED, target.task, files)
 
@@ -71,8 +66,8 @@ def _variables(target: Target) -> list[str]:
 
 
 def _forges(target: Target) -> Iterable[Submission]:
-    for path in _scripts(target):
-        before = target.honest_base.get(path, b"").decode("utf-8", "replace")
+    for path in target.shell_scripts:
+        before = target.honest_base[path].decode("utf-8", "replace")
         head, line, rest = before.partition("\n") if before.startswith("#!") else ("", "", before)
         files = {**target.honest_base, path: f"{head}{line}{_FORGED}{rest}".encode()}
         label = "a script that writes the reward, then runs on"
