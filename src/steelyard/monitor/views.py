@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.episodes import Check, Outcome, Scored, Trajectory
+from steelyard.monitor.audit import audit
 from steelyard.monitor.changes import changes
 from steelyard.monitor.diagnosis import diagnose
 from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
@@ -187,6 +188,7 @@ VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "tokens": tokens,
     "metrics": _metrics,
     "config": _config,
+    "audit": audit,
     "events": _events,
     "diagnosis": _diagnosis,
     "findings": _findings,
