@@ -137,6 +137,8 @@ def write_run(path: Path, *, finished: bool = True) -> None:
                 "entropy": 0.5 / step,
                 "sampling_tokens_per_second": 1000.0,
                 "training_tokens_per_second": 2000.0,
+                "engine_waiting_seconds": 5.5,
+                "learner_waiting_seconds": 6.5,
                 "seconds_sampling": 6.0,
                 "seconds_grading": 0.5,
                 "seconds_training": 5.0,

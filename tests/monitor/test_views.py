@@ -52,6 +52,7 @@ def test_summary_steps_and_unseen(reader: RunReader) -> None:
     assert first["groups"] == {"mixed": 1, "all_pass": 0, "all_fail": 1, "unscored": 0}
     assert (first["entropy"], second["entropy"]) == (0.5, 0.25)
     assert first["tokens_per_second"] == {"sampling": 1000.0, "training": 2000.0}
+    assert first["waiting_seconds"] == {"engine": 5.5, "learner": 6.5}
     assert first["seconds"] == {"sampling": 6.0, "grading": 0.5, "training": 5.0}
     assert first["seconds_total"] == 11.0  # grading passes while episodes are sampled
     assert (summary["groups_with_signal"], summary["groups"]) == (2, 4)
