@@ -37,7 +37,8 @@ def summary(reader: RunReader) -> Json:
     Metrics that it reads of each step, where the conductor recorded them: `entropy`,
     `sampling_tokens_per_second`, `training_tokens_per_second`, `tokens_trained`,
     `peak_memory_bytes`, `staleness`, `engine_waiting_seconds`, `learner_waiting_seconds`, and every
-    `seconds_PART`; the parts `grading` and `engine` pass within `sampling`. `paired` of a step compares training and held-out checks.
+    `seconds_PART`; the parts `grading` and `engine` pass within `sampling`. `paired` of a step
+    compares training and held-out checks.
     """
     meta = reader.meta()
     evaluations = {name: headline(reader, name) for name in HEADLINES}

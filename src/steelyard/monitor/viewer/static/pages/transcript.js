@@ -39,14 +39,14 @@ function outputPart(call) {
   const lines = call.result.split("\n");
   const look = `div.out${call.error ? ".bad" : ""}`;
   if (lines.length <= LONG) return h(look, null, block(call.result));
-  const more = h("button.plain", { type: "button", onclick: () => open(true) }, `… ${lines.length - LONG} more lines`);
+  const more = h("button.plain", { type: "button", onclick: () => expand(true) }, `… ${lines.length - LONG} more lines`);
   const part = h(look, null, block(lines.slice(0, LONG).join("\n")), more);
   let opened = false;
-  function open(wanted) {
+  function expand(wanted) {
     if (wanted && !opened) part.replaceChildren(block(call.result));
     opened ||= wanted;
   }
-  return keeps(part, "output", { get: () => opened, set: open });
+  return keeps(part, "output", { get: () => opened, set: expand });
 }
 
 export function checksPart(checks, empty) {

@@ -1,4 +1,4 @@
-"""The view `audit`: per task its verdict, and never "sound" for what the record does not say."""
+"""What a run records of its audit, and the view `audit` of it: per task its verdict, and never "sound" for what the record does not say."""
 
 from __future__ import annotations
 
