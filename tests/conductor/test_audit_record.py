@@ -1,4 +1,4 @@
-"""What a run records of its audit, and the view `audit` of it: per task its verdict, and never "sound" for what the record does not say."""
+"""What a run records of its audit; the view of it calls nothing sound that it does not know."""
 
 from __future__ import annotations
 
