@@ -186,6 +186,17 @@ def test_what_does_not_exist_is_one_sentence(
         view(reader, what, ids)
 
 
+def test_a_seed_that_a_browser_would_round_is_a_string(tmp_path: Path) -> None:
+    seeds = [2**63 - 1, 2**53 - 1]
+    with RunStore.start(tmp_path / "r", {}) as store:
+        store.add_evaluation(
+            "base", BASE_STEP, "test", evaluated("base", {"x-or": (0, 2)}), seeds=seeds
+        )
+    with RunReader(tmp_path / "r") as reader:
+        shown = view(reader, "episodes")["episodes"]
+    assert [e["seed"] for e in shown] == [str(2**63 - 1), 2**53 - 1]
+
+
 @pytest.mark.parametrize("what", VIEWS)
 def test_every_view_is_strict_json(reader: RunReader, what: str) -> None:
     ids = ["final/a-or/0"] if what in ("episode", "changes", "tokens") else []

@@ -25,6 +25,9 @@ from steelyard.monitor.tokens import tokens
 from steelyard.store import RunReader, StepRecord
 
 
+_EXACT = 2**53 - 1
+
+
 def view(reader: RunReader, name: str, ids: Sequence[str] = ()) -> Json:
     """The view called `name` at one moment of the run, narrowed to `ids` where it can be.
 
@@ -202,11 +205,14 @@ def _require_known(what: str, ids: Sequence[str], known: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON as the standard has it: NaN and infinity, which it lacks, become null."""
+    """JSON that every reader reads alike: NaN and infinity, which it lacks, become null, and whole
+    numbers that a float of 64 bits rounds, such as a seed, become strings."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(value)
     return value
