@@ -24,7 +24,6 @@ from steelyard.monitor.summary import summary
 from steelyard.monitor.tokens import tokens
 from steelyard.store import RunReader, StepRecord
 
-
 _EXACT = 2**53 - 1
 
 
