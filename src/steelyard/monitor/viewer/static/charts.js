@@ -120,7 +120,7 @@ export function columns(parts, every, options = {}) {
   const bins = [];
   for (let i = 0; i < rows.length; i += per) {
     const some = rows.slice(i, i + per);
-    const values = Object.fromEntries(kept.map((p) => [p, some.reduce((sum, r) => sum + (r.values[p] ?? 0), 0) / some.length]));
+    const values = Object.fromEntries(kept.map((p) => [p, mean(some.map((r) => r.values[p]))]));
     bins.push({ from: some[0].x, to: some.at(-1).x, values });
   }
   const [width, height, left, bottom] = [600, options.height ?? 170, 44, 20];
@@ -147,6 +147,12 @@ export function columns(parts, every, options = {}) {
     if (i % Math.ceil(bins.length / 10) === 0) picture.append(svg("text", { x: x + bar / 2, y: height - 5, "text-anchor": "middle" }, bin.from));
   });
   return h("div", null, picture, key(kept, (options.look ?? parts), options.name));
+}
+
+/** Of values of which null is unknown; a part that a step does not have took nothing of it. */
+function mean(values) {
+  const known = values.filter((v) => v !== null);
+  return known.reduce((sum, v) => sum + (v ?? 0), 0) / (known.length || 1);
 }
 
 export function key(parts, all = parts, name = (p) => p) {

@@ -1,13 +1,12 @@
 // Groups: which carry a gradient; and one group with its episodes side by side.
 import { h } from "../dom.js";
 import { key, shareBar, signedColour } from "../charts.js";
-import { count, number, outcomePill, rewardDots, signed, stepName, verdictName, verdictPill, words } from "../format.js";
+import { count, number, outcomePill, rewardDots, signed, stepName, VERDICTS, verdictName, verdictPill, words } from "../format.js";
 import { pager, table } from "../table.js";
 import { card, head, nothing, runHead } from "./parts.js";
 import { changesPart, transcript } from "./transcript.js";
 
 const LIMIT = 50;
-const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function groups(ctx) {
   const { parameters: p } = ctx;

@@ -1,13 +1,12 @@
 // The run at a glance: two curves that should agree, what it cost, and where the time went.
 import { h } from "../dom.js";
 import { columns, lines, shareBar } from "../charts.js";
-import { compact, count, duration, interval, percent, statePill, verdictName, words } from "../format.js";
+import { compact, count, duration, interval, percent, statePill, VERDICTS, verdictName, words } from "../format.js";
 import { swap } from "../keep.js";
 import { card, head } from "./parts.js";
 
 const STAGES = [["base", "Base model"], ["warm_start", "After warm start"], ["final", "After RL"]];
 const PATIENCE_MS = 150;
-const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function overview(ctx) {
   const [summary, { alarms }] = await Promise.all([ctx.get("summary"), ctx.get("alarms")]);
