@@ -12,6 +12,7 @@ from steelyard.auditing import AuditSettings
 from steelyard.conductor import read_run_file, screening, train
 from steelyard.conductor.listener import NullListener
 from steelyard.grading import GradingSettings
+from steelyard.monitor import view
 from steelyard.store import RunReader
 from steelyard.tasks import Task, read_jsonl
 
@@ -36,11 +37,14 @@ def test_an_accepted_one_is_named_in_the_record(folder: RunFolder) -> None:
     train(settings, NullListener(), accept_audit=True)
     with RunReader(settings.path) as reader:
         audits = [event for event in reader.events() if event.kind == "audit"]
+        shown = view(reader, "audit")
     assert len(audits) == 1
     assert audits[0].text.startswith("broken: rewards.py:score: doing nothing is paid in full")
     assert audits[0].data["task"] == "rewards.py:score"
     assert audits[0].data["verdict"] == "broken"
     assert "cheat" in audits[0].data["kinds"]
+    assert shown["recorded"] == "all"
+    assert [task["verdict"] for task in shown["tasks"]] == ["broken"]
 
 
 def test_each_content_is_audited_once(

@@ -26,6 +26,7 @@ FIXED = (
     '    value = config.get("retries")\n'
     "    return 3 if value is None else value\n"
 )
+TASKS = ["a-or", "b-key", "c-or", "d-key", "e-or"]
 CHECKS = ("missing", "none", "zero", "normal")
 
 
@@ -105,6 +106,7 @@ def training_group(step: int, task: str, outcomes: list[Outcome], programs: list
 def write_run(path: Path, *, finished: bool = True) -> None:
     """Base 0 of 8, warm start 2 of 8, final 4 of 7 scored; `key` stays at 0."""
     store = RunStore.start(path, {"rl": {"steps": 2, "group_size": 4}}, model="tiny")
+    store.add_event("audited", "the verifiers of 5 tasks, 0 of them with findings", sound=TASKS)
     store.add_evaluation(
         "base", BASE_STEP, "test", evaluated("base", {"a-or": (0, 4), "b-key": (0, 4)}), seconds=4
     )
@@ -135,6 +137,8 @@ def write_run(path: Path, *, finished: bool = True) -> None:
                 "entropy": 0.5 / step,
                 "sampling_tokens_per_second": 1000.0,
                 "training_tokens_per_second": 2000.0,
+                "engine_waiting_seconds": 5.5,
+                "learner_waiting_seconds": 6.5,
                 "seconds_sampling": 6.0,
                 "seconds_grading": 0.5,
                 "seconds_training": 5.0,

@@ -173,12 +173,14 @@ def test_a_gap_is_said_and_shaded(tmp_path: Path) -> None:
             for i, member in enumerate(group.episodes):
                 member.heldout = Scored(1.0 if i < 2 - step else 0.0)
             store.add_group(step, group, "train", True)
-        store.add_event("audit", "broken: c-or: doing nothing is paid")
+        nothing_is_paid = "broken: c-or: doing nothing is paid"
+        store.add_event("audit", nothing_is_paid, task="c-or", verdict="broken", kinds=["cheat"])
         store.add_event("alarm", "the gap has grown", step=2, name="divergence", episodes=["a"])
     document = read(tmp_path / "gap")
     said = "accept 0% [0–79%] of the same ones: a gap of 50.0 points (25.0 at step 1)."
     assert said in document.text
     assert "run.name=gap-again --accept-audit" in document.text
+    assert nothing_is_paid in document.text
     assert "1 alarm, the first at step 2: the gap has grown." in document.text
     (shaded,) = (a for name, a in document.elements if a.get("class") == "gap")
     assert shaded["points"]

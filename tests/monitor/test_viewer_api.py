@@ -148,7 +148,8 @@ def test_changes_between_two_episodes(runs: Path) -> None:
     assert added == FIXED.splitlines()[1:]
 
 
-def test_changes_against_the_start_files_of_the_task(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_evaluation", [False, True])
+def test_changes_against_the_start_files_of_the_task(tmp_path: Path, of_evaluation: bool) -> None:
     from made_run import episode, passed
 
     from steelyard.store import BASE_STEP, RunStore
@@ -157,7 +158,9 @@ def test_changes_against_the_start_files_of_the_task(tmp_path: Path) -> None:
     checks = FunctionChecks("settings.py", "retry_count", (CheckSpec("zero", ({},), 3),))
     task = Task("a-or", "Fix it.", checks, files={"settings.py": BUGGY.encode()})
     write_task(task, tmp_path / "tasks" / "a-or")
-    config = {"tasks": {"test": str(tmp_path / "tasks")}}
+    # A training run has a section of tasks, an evaluation their place alone.
+    place = str(tmp_path / "tasks")
+    config = {"tasks": place if of_evaluation else {"test": place}}
     with RunStore.start(tmp_path / "run", config) as store:
         made = [episode("e/0", "a-or", passed(), program=FIXED), episode("e/1", "other", passed())]
         store.add_evaluation("base", BASE_STEP, "test", made)
@@ -269,6 +272,8 @@ def test_runs_of_one_name_are_told_apart_and_new_ones_appear(tmp_path: Path) -> 
     assert list(runs.directories()) == ["same", "same-2"]
     write_run(tmp_path / "b" / "young", finished=False)
     assert [r["state"] for r in runs.listing()] == ["finished", "finished", "killed"]
+    places = [tmp_path / "a" / "same", tmp_path / "b" / "same", tmp_path / "b" / "young"]
+    assert [r["directory"] for r in runs.listing()] == [str(place) for place in places]
     with pytest.raises(RunNotFound, match="neither it nor a folder directly in it"):
         Runs([tmp_path])
 

@@ -65,6 +65,7 @@ def page(browser: Page) -> Iterator[Page]:
 def test_from_the_runs_to_the_overview(page: Page, address: str) -> None:
     page.goto(f"{address}/")
     assert "demo" in page.text()
+    assert "null" not in page.text()
     page.click('a[href="/r/demo/overview"]')
     text = page.text()
     for part in (
@@ -160,7 +161,7 @@ def test_an_episode_and_its_tokens(page: Page, address: str) -> None:
         ("metrics", "training tokens per second"),
         ("outcomes", "the sandbox died"),
         ("config", "rl.group_size"),
-        ("audit", "recorded no finding"),
+        ("audit", "nothing against any of 5 tasks: all sound"),
         ("events", "the run was started"),
     ],
 )
@@ -180,7 +181,7 @@ def test_runs_are_compared_and_their_configurations(page: Page, address: str) ->
     assert "What differs" in page.text()
 
 
-def test_themes_help_and_the_json_twin(page: Page, address: str) -> None:
+def test_themes_help_and_the_json_twin(page: Page, address: str, folder: Path) -> None:
     page.call(
         "Emulation.setEmulatedMedia",
         features=[{"name": "prefers-color-scheme", "value": "dark"}],
@@ -197,13 +198,13 @@ def test_themes_help_and_the_json_twin(page: Page, address: str) -> None:
     assert page.evaluate("document.getElementById('help').open")
     page.evaluate("document.getElementById('help').close()")
     command = page.evaluate("document.querySelector('.foot-twin code').textContent")
-    assert command == "steelyard show demo summary --json"
+    assert command == f"steelyard show {folder / 'demo'} summary --json"
 
 
 @pytest.mark.parametrize(
     "path",
     ["overview", "alarms", "metrics", "tasks", "groups", "episodes", "outcomes", "config", "audit",
-     "events", "episode", "tokens", "group"],
+     "events", "episode", "tokens", "group", "diagnosis", "findings"],
 )  # fmt: skip
 def test_a_hostile_run_is_only_text(page: Page, address: str, path: str) -> None:
     query = {
@@ -250,6 +251,103 @@ def test_a_live_run_is_followed(page: Page, address: str, folder: Path) -> None:
         group = training_group(1, "x-or", [failed_outcome()] * 2, ["a = 1"] * 2)
         store.add_group(1, group, "train", True)
         page.wait("document.getElementById('main').innerText.includes('1 in all')", seconds=20)
+
+
+def test_a_live_page_keeps_what_was_done_to_it(page: Page, address: str, folder: Path) -> None:
+    order = "[...document.querySelectorAll('tbody td:first-child')].map((c) => c.innerText)"
+    with RunStore.start(folder / "kept", {}, model="tiny") as store:
+        for task in ("x-or", "y-or"):
+            group = training_group(1, task, [failed_outcome()] * 2, ["a = 1"] * 2)
+            store.add_group(1, group, "train", True)
+        page.goto(f"{address}/r/kept/tasks")
+        for _ in range(2):  # the first click sorts by task, the second turns it round
+            page.evaluate("(() => { const b = document.querySelector('th button');"
+                          " b.click(); b.focus(); })()")  # fmt: skip
+        page.evaluate("document.querySelector('.foot-twin').open = true")
+        assert page.evaluate(order) == ["y-or", "x-or"]
+        group = training_group(2, "z-or", [failed_outcome()] * 2, ["a = 1"] * 2)
+        store.add_group(2, group, "train", True)
+        page.wait("document.getElementById('main').innerText.includes('z-or')", seconds=20)
+        assert page.evaluate(order) == ["z-or", "y-or", "x-or"]
+        assert page.evaluate("document.activeElement.innerText") == "task"
+        assert page.evaluate("document.querySelector('.foot-twin').open")
+        page.goto(f"{address}/r/kept/overview")
+        page.wait("document.querySelector('.uplot') !== null"
+                  " && document.documentElement.scrollHeight > innerHeight + 100")  # fmt: skip
+        page.evaluate("scrollTo(0, 10_000)")
+        at = page.evaluate("scrollY")
+        drawn = page.evaluate("document.getElementById('main').dataset.ready")
+        store.add_event("note", "something happened")
+        page.wait(f"document.getElementById('main').dataset.ready !== '{drawn}'", seconds=20)
+        page.wait(f"scrollY === {at}", seconds=5)
+    shutil.rmtree(folder / "kept")
+
+
+def test_the_end_of_a_run_is_drawn_after_a_selection(
+    page: Page, address: str, folder: Path
+) -> None:
+    with RunStore.start(folder / "ends", {}, model="tiny") as store:
+        page.goto(f"{address}/r/ends/events")
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('h1'))")
+        store.finish("finished")
+    time.sleep(5)  # a look at the record, which may not take the selection away
+    assert "running" in page.text()
+    page.evaluate("getSelection().removeAllRanges()")
+    page.wait("document.getElementById('main').innerText.includes('finished')", seconds=40)
+    shutil.rmtree(folder / "ends")
+
+
+def test_a_link_to_a_turn_reaches_it_and_back_leads_to_the_same_place(
+    page: Page, address: str
+) -> None:
+    page.goto(f"{address}/r/hostile/group?id=step-1%2Fhostile")
+    page.click(".strip a:nth-child(2)")
+    assert page.evaluate("location.hash") == "#turn-2"
+    assert page.evaluate("document.getElementById('turn-2') !== null")
+    page.goto(f"{address}/r/demo/episodes")
+    page.evaluate("scrollTo(0, 300)")
+    assert page.evaluate("scrollY") == 300
+    page.click("tbody tr:nth-child(9) a")
+    assert page.evaluate("scrollY") == 0
+    page.act("history.back()")
+    page.wait("scrollY === 300", seconds=5)
+
+
+def test_a_late_answer_does_not_lead_away_from_a_newer_page(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/episode?{urlencode({'id': 'step-1/c-or/1'})}")
+    page.evaluate("""(() => { const real = fetch; window.late = 0;
+        window.fetch = async (asked, options) => {
+          if (asked.includes('/episodes?')) await new Promise((go) => setTimeout(go, 700));
+          const answer = await real(asked, options);
+          if (asked.includes('/episodes?')) window.late += 1;
+          return answer;
+        }; })()""")
+    page.press("j")
+    page.click('a[href="/r/demo/config"]')
+    page.wait("window.late === 1")
+    time.sleep(0.3)
+    assert page.evaluate("location.pathname") == "/r/demo/config"
+
+
+def test_another_run_shows_its_list_where_it_has_no_such_episode(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/episode?{urlencode({'id': 'step-1/c-or/1'})}")
+    page.act("""(() => { const s = document.querySelector('select[aria-label="Run"]');
+        s.value = 'hostile'; s.dispatchEvent(new Event('change')); })()""")
+    assert page.evaluate("location.pathname") == "/r/hostile/episodes"
+    assert "2 match" in page.text()
+
+
+def test_the_list_of_an_episode_is_kept_through_its_tokens(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/episodes?outcome=solved&sort=reward")
+    page.click("tbody tr:nth-child(3) a")
+    before = page.evaluate("location.search")
+    assert "outcome=solved" in before
+    page.act("document.dispatchEvent(new KeyboardEvent('keydown', {key: 't'}))")
+    assert page.evaluate("location.pathname") == "/r/demo/tokens"
+    page.act("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'u'}))")
+    assert page.evaluate("[...new URLSearchParams(location.search)].sort().join()") == (
+        page.evaluate(f"[...new URLSearchParams({json.dumps(before)})].sort().join()")
+    )
 
 
 def test_a_new_run_appears_on_the_list(page: Page, address: str, folder: Path) -> None:

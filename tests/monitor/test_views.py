@@ -52,6 +52,7 @@ def test_summary_steps_and_unseen(reader: RunReader) -> None:
     assert first["groups"] == {"mixed": 1, "all_pass": 0, "all_fail": 1, "unscored": 0}
     assert (first["entropy"], second["entropy"]) == (0.5, 0.25)
     assert first["tokens_per_second"] == {"sampling": 1000.0, "training": 2000.0}
+    assert first["waiting_seconds"] == {"engine": 5.5, "learner": 6.5}
     assert first["seconds"] == {"sampling": 6.0, "grading": 0.5, "training": 5.0}
     assert first["seconds_total"] == 11.0  # grading passes while episodes are sampled
     assert (summary["groups_with_signal"], summary["groups"]) == (2, 4)
@@ -183,6 +184,17 @@ def test_what_does_not_exist_is_one_sentence(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         view(reader, what, ids)
+
+
+def test_a_seed_that_a_browser_would_round_is_a_string(tmp_path: Path) -> None:
+    seeds = [2**63 - 1, 2**53 - 1]
+    with RunStore.start(tmp_path / "r", {}) as store:
+        store.add_evaluation(
+            "base", BASE_STEP, "test", evaluated("base", {"x-or": (0, 2)}), seeds=seeds
+        )
+    with RunReader(tmp_path / "r") as reader:
+        shown = view(reader, "episodes")["episodes"]
+    assert [e["seed"] for e in shown] == [str(2**63 - 1), 2**53 - 1]
 
 
 @pytest.mark.parametrize("what", VIEWS)

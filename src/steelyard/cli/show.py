@@ -73,7 +73,10 @@ def _draw(name: str, shown: Json, console: Console) -> None:
             "tasks": _task_row,
             "groups": _group_row,
             "episodes": _episode_row,
+            "audit": _audit_row,
         }
+        if name == "audit":
+            console.print(Text(printable(shown["sentence"])))
         if name == "history":
             shown = {"history": _history_rows(shown)}
         elif name == "tokens":
@@ -178,6 +181,15 @@ def _episode_row(episode: Json) -> Json:
         "ended": episode["stop_reason"],
         "turns": episode["n_turns"],
         "tokens": episode["n_action_tokens"],
+    }
+
+
+def _audit_row(task: Json) -> Json:
+    return {
+        "verdict": task["verdict"],
+        "task": task["task"],
+        "kinds": ", ".join(task["kinds"]),
+        "what": task["sentence"],
     }
 
 

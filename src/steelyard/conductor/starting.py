@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steelyard.conductor.listener import Listener
@@ -16,7 +16,7 @@ from steelyard.tasks import Task
 
 
 def audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screened]:
-    """The tasks of which the quick audit proved something.
+    """What the quick audit says of every task.
 
     Raises ValueError for a broken verifier, unless `accept`.
     """
@@ -30,7 +30,19 @@ def audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screen
         listener.note(
             f"the audit of the tasks proved something of {len(findings)}: {findings[0].sentence}"
         )
-    return findings
+    return screened
+
+
+def record_audit(store: RunStore, screened: Sequence[Screened]) -> None:
+    """One event `audit` for each task with findings, and one `audited` that names the sound."""
+    findings = [s for s in screened if s.problems]
+    for s in findings:
+        store.add_event("audit", s.sentence, task=s.task, verdict=s.verdict, kinds=list(s.kinds))
+    store.add_event(
+        "audited",
+        f"the verifiers of {len(screened)} tasks, {len(findings)} of them with findings",
+        sound=[s.task for s in screened if not s.problems],
+    )
 
 
 def open_store(settings: RunSettings, model: LoadedModel, *, resume: bool) -> RunStore:

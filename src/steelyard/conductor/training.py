@@ -43,7 +43,7 @@ from steelyard.conductor.reporting import (
 )
 from steelyard.conductor.settings import RunSettings, as_table
 from steelyard.conductor.sinks import SinkListener, require_sinks
-from steelyard.conductor.starting import RunTasks, audited, open_store
+from steelyard.conductor.starting import RunTasks, audited, open_store, record_audit
 from steelyard.conductor.untouched import suites, untouched
 from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import (
@@ -100,7 +100,7 @@ def train(
     check_available()
     require_sinks(settings.sinks)
     tasks = RunTasks(settings)
-    findings = [] if resume else audited(tasks, listener, accept=accept_audit)
+    screened = None if resume else audited(tasks, listener, accept=accept_audit)
     listener.phase("loading the model", None)
     model = resolve(settings.model.path)
     store = open_store(settings, model, resume=resume)
@@ -110,10 +110,8 @@ def train(
             listener.note("the run is already finished")
             store.finish("finished")
             return
-        for f in findings:
-            store.add_event(
-                "audit", f.sentence, task=f.task, verdict=f.verdict, kinds=list(f.kinds)
-            )
+        if screened is not None:
+            record_audit(store, screened)
         sinks = SinkListener(listener, settings.sinks, settings.path, as_table(settings))
         asyncio.run(_interruptible(_Run(settings, sinks, store, model, tasks).run()))
         store.finish("finished")

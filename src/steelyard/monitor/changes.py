@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from steelyard.monitor.run_tasks import task_specs
 from steelyard.monitor.scores import Json
 from steelyard.store import RunReader
 from steelyard.tasks import Task, read_task
@@ -53,9 +54,8 @@ def _files(reader: RunReader, episode_id: str) -> Mapping[str, bytes]:
 
 def _start_files(reader: RunReader, episode_id: str) -> tuple[Mapping[str, bytes] | None, str]:
     (record,) = reader.episode_records(ids=[episode_id])
-    section = reader.config().get("tasks", {})
-    specs = {section[key] for key in ("train", "dev", "test", "demonstrations") if key in section}
-    for folder in sorted(Path(s).expanduser() for s in specs if isinstance(s, str)):
+    specs = {spec for spec, _ in task_specs(reader.config())}
+    for folder in sorted(Path(spec).expanduser() for spec in specs):
         task = _task(folder, record.task)
         if task is not None:
             return task.files, "the task's start files"

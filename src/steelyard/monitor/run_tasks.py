@@ -17,7 +17,7 @@ def tasks_of_run(reader: RunReader) -> dict[str, Task]:
     A task that was moved or broken since is left out: who reads a record does not need them.
     """
     found: dict[str, Task] = {}
-    for spec, reward in _specs(reader.config()):
+    for spec, reward in task_specs(reader.config()):
         try:
             tasks = load_tasks(spec, reward=reward)
         except (ValueError, OSError):
@@ -27,8 +27,9 @@ def tasks_of_run(reader: RunReader) -> dict[str, Task]:
     return found
 
 
-def _specs(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """A training run has a section of tasks; an evaluation has its tasks by name."""
+def task_specs(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Where the tasks of a run lie, and its reward function: a training run has a section of
+    tasks; an evaluation has its tasks by name."""
     tasks = config.get("tasks")
     if isinstance(tasks, str):
         yield tasks, config.get("reward")

@@ -36,8 +36,9 @@ def summary(reader: RunReader) -> Json:
 
     Metrics that it reads of each step, where the conductor recorded them: `entropy`,
     `sampling_tokens_per_second`, `training_tokens_per_second`, `tokens_trained`,
-    `peak_memory_bytes`, `staleness`, and every `seconds_PART`; the parts `grading` and `engine`
-    pass within `sampling`. `paired` of a step compares training and held-out checks.
+    `peak_memory_bytes`, `staleness`, `engine_waiting_seconds`, `learner_waiting_seconds`, and every
+    `seconds_PART`; the parts `grading` and `engine` pass within `sampling`. `paired` of a step
+    compares training and held-out checks.
     """
     meta = reader.meta()
     evaluations = {name: headline(reader, name) for name in HEADLINES}
@@ -138,6 +139,10 @@ def _steps(reader: RunReader) -> list[Json]:
                 "tokens_per_second": {
                     "sampling": values.get("sampling_tokens_per_second"),
                     "training": values.get("training_tokens_per_second"),
+                },
+                "waiting_seconds": {
+                    "engine": values.get("engine_waiting_seconds"),
+                    "learner": values.get("learner_waiting_seconds"),
                 },
                 "seconds": seconds,
                 "seconds_total": _wall_seconds(seconds) if seconds else None,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.episodes import Check, Outcome, Scored, Trajectory
+from steelyard.monitor.audit import audit
 from steelyard.monitor.changes import changes
 from steelyard.monitor.diagnosis import diagnose
 from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
@@ -22,6 +23,8 @@ from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
 from steelyard.monitor.tokens import tokens
 from steelyard.store import RunReader, StepRecord
+
+_EXACT = 2**53 - 1
 
 
 def view(reader: RunReader, name: str, ids: Sequence[str] = ()) -> Json:
@@ -187,6 +190,7 @@ VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "tokens": tokens,
     "metrics": _metrics,
     "config": _config,
+    "audit": audit,
     "events": _events,
     "diagnosis": _diagnosis,
     "findings": _findings,
@@ -200,11 +204,14 @@ def _require_known(what: str, ids: Sequence[str], known: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON as the standard has it: NaN and infinity, which it lacks, become null."""
+    """JSON that every reader reads alike: NaN and infinity, which it lacks, become null, and whole
+    numbers that a float of 64 bits rounds, such as a seed, become strings."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(value)
     return value

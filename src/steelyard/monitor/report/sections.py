@@ -73,21 +73,24 @@ def _difference(example: Example) -> Html | None:
 
 
 def tasks(story: Story) -> Html:
-    """Which tasks were tried, and what the audit of their verifiers proved."""
+    """Which tasks were tried, and what the audit of their verifiers said."""
     rows = [
         [split, str(sum(kinds.values())), ", ".join(f"{k or '–'} {n}" for k, n in kinds.items())]
         for split, kinds in story.tasks.items()
     ]
     drawn = table(["split", "tasks tried", "by kind"], rows)
-    if not story.audit:
-        audit = "The audit of the verifiers, before the run began, recorded no finding."
-        return joined([drawn, element("p", audit, class_="quiet")])
-    shown = [element("li", text) for text in story.audit[:12]]
-    more = f"… {len(story.audit) - 12} more" if len(story.audit) > 12 else None
+    found = [t for t in story.audit["tasks"] if t["verdict"] != "sound"]
+    if not found:
+        return joined([drawn, element("p", story.audit["sentence"], class_="quiet")])
+    shown = [
+        element("li", ": ".join(part for part in (t["verdict"], t["task"], t["sentence"]) if part))
+        for t in found[:12]
+    ]
+    more = f"… {len(found) - 12} more" if len(found) > 12 else None
     return joined(
         [
             drawn,
-            element("p", "What the audit proved, before the run began:"),
+            element("p", story.audit["sentence"]),
             element("ul", *shown, class_="plain"),
             element("p", more, class_="quiet") if more else None,
         ]
@@ -257,7 +260,7 @@ def reproduce(story: Story) -> Html:
         f"steelyard train {shlex.quote(summary['run_directory'] + '/run.toml')}"
         f" --set run.name={shlex.quote(summary['name'] + '-again')}"
     )
-    if any(text.startswith("broken:") for text in story.audit):
+    if story.audit["verdicts"]["broken"]:
         again += " --accept-audit"  # without it this run had not begun
     seed = story.config.get("run", {}).get("seed")
     facts = f"Steelyard {summary['steelyard']} · {summary['model']} · seed {seed}"

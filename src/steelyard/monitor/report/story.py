@@ -63,7 +63,7 @@ class Story:
     unseen: Sequence[tuple[int, Rate]]
     steps: Sequence[StepRates]
     tasks: Mapping[str, Mapping[str, int]]
-    audit: Sequence[str]
+    audit: Json
     alarms: Sequence[Alarm]
     rollbacks: Sequence[str]
     findings: Sequence[Json]
@@ -92,7 +92,7 @@ def read_story(run: Path) -> Story:
             unseen=_unseen(reader, records),
             steps=step_rates(r for r in records if r.purpose == "train"),
             tasks=_tasks(records),
-            audit=[e.text for e in events if e.kind == "audit"],
+            audit=view(reader, "audit"),
             alarms=[_alarm(a) for a in raised["alarms"]],
             rollbacks=[r["text"] for r in raised["rollbacks"]],
             findings=view(reader, "findings")["findings"],

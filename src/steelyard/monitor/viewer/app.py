@@ -71,7 +71,7 @@ def _answer(runs: Runs, request: Request) -> Response:
         return _error(404, str(error))
     except ValueError as error:
         return _error(400, str(error))
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, OSError) as error:
         return _error(503, f"{directory} cannot be read now: {error}")
 
 

@@ -53,6 +53,7 @@ def _entry(name: str, directory: Path) -> Json:
             meta = reader.meta()
             return {
                 "run": name,
+                "directory": str(directory),
                 "state": state(reader),
                 "model": meta["model"],
                 "created": meta["created"],
@@ -61,8 +62,8 @@ def _entry(name: str, directory: Path) -> Json:
             }
     except (UnknownSchema, RunNotFound, sqlite3.Error) as error:
         return {
-            "run": name, "state": "unreadable", "model": "", "created": "", "stamp": "",
-            "error": str(error),
+            "run": name, "directory": str(directory), "state": "unreadable", "model": "",
+            "created": "", "stamp": "", "error": str(error),
         }  # fmt: skip
 
 

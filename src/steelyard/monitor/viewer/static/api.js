@@ -1,14 +1,19 @@
-// Asks the server for views, and remembers what the page asked for.
+// Asks the server for views, and writes the addresses and commands that mean the same.
+
+/** `passing` of an error says that the same question may be answered a little later. */
+function failed(sentence, passing) {
+  return Object.assign(new Error(sentence), { passing });
+}
 
 export async function fetchJson(address) {
   let response;
   try {
     response = await fetch(address, { headers: { Accept: "application/json" } });
   } catch {
-    throw new Error("The viewer's server does not answer: is steelyard view still running?");
+    throw failed("The viewer's server does not answer: is steelyard view still running?", true);
   }
   const body = await response.json().catch(() => null);
-  if (!response.ok) throw new Error(body?.error ?? `the server answered ${response.status}`);
+  if (!response.ok) throw failed(body?.error ?? `the server answered ${response.status}`, response.status >= 500);
   return body;
 }
 
@@ -30,10 +35,9 @@ export const apiAddress = (run, view, parameters) =>
 export const pageAddress = (run, page, parameters) =>
   `/r/${encodeURIComponent(run)}/${encodeURIComponent(page)}${query(parameters)}`;
 
-/** The same question as a command. */
-export function command(run, view, parameters) {
-  const words = [];
-  for (const [name, value] of new URLSearchParams(query(parameters))) words.push(name === "ids" ? value : `${name}=${value}`);
-  const quoted = words.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${w.replaceAll("'", "'\\''")}'`));
-  return ["steelyard show", run, view, ...quoted, "--json"].join(" ");
+/** The same question as a command, for the run in `directory`. */
+export function command(directory, view, parameters) {
+  const words = [...new URLSearchParams(query(parameters))].map(([name, value]) => (name === "ids" ? value : `${name}=${value}`));
+  return ["steelyard show", ...[directory, view, ...words].map(quoted), "--json"].join(" ");
 }
+export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -1,19 +1,25 @@
-// The shell: which page an address means, the side bar, the keyboard, live updates, themes.
-import { append, h } from "./dom.js";
+// The shell: which page an address means, drawing it, the side bar, live updates, themes.
+import { append, h, plain } from "./dom.js";
 import { apiAddress, command, fetchJson, pageAddress } from "./api.js";
-import { PAGES, SECTIONS } from "./pages/index.js";
+import { listenForKeys } from "./keyboard.js";
+import { remember, restore, scrollAgain } from "./keep.js";
+import { PAGES, PARENTS, SECTIONS } from "./pages/index.js";
 
 const POLL_MS = 4000;
+const POLL_IDLE_MS = 20_000; // an ended run may be resumed
+const TYPING_MS = 15_000;
+const CLICK_MS = 1000;
 const main = document.getElementById("main");
 const side = document.getElementById("side");
-const help = document.getElementById("help");
-const state = { index: null, run: null, page: null, keys: {}, stamp: null, turn: 0 };
+/** `turn` counts drawings, `drawn` is the last that ended; `stamp` is what it showed of the record. */
+const state = { index: null, run: null, page: null, address: null, keys: {}, stamp: null, turn: 0, drawn: 0 };
 
 // --- addresses ---------------------------------------------------------------------------------
 
-export function go(address, replace = false) {
-  history[replace ? "replaceState" : "pushState"](null, "", address);
-  render({ scroll: !replace });
+function go(address, replace = false) {
+  history.replaceState({ top: scrollY }, "");
+  history[replace ? "replaceState" : "pushState"]({ top: replace ? scrollY : 0 }, "", address);
+  render({ top: replace ? null : 0 });
 }
 
 function located() {
@@ -31,67 +37,77 @@ document.addEventListener("click", (event) => {
   if (!anchor || anchor.origin !== location.origin || anchor.pathname.startsWith("/api/") || anchor.target) return;
   if (anchor.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
-  go(anchor.pathname + anchor.search);
+  go(anchor.pathname + anchor.search + anchor.hash);
 });
-addEventListener("popstate", () => render({ scroll: true }));
+// The browser would restore the scroll position before the page is drawn.
+history.scrollRestoration = "manual";
+addEventListener("scrollend", () => history.replaceState({ top: scrollY }, ""));
+addEventListener("popstate", (event) => render({ top: event.state?.top ?? 0 }));
 
 // --- drawing -----------------------------------------------------------------------------------
 
-async function render({ scroll = false } = {}) {
+/** Draws what the address means, and scrolls to `top`, or stays where the page is. */
+async function render({ top = null } = {}) {
   const turn = ++state.turn;
-  const { run, page, parameters } = located();
+  const address = location.pathname + location.search;
+  const asked = [];
+  let [place, index, context, content, stamp] = [{ run: null, page: null }, state.index, null, null, null];
   try {
-    state.index = await fetchJson("/api/");
-    const entry = state.index.runs.find((r) => r.run === run);
-    if (run !== null && !entry) throw new Error(`No run is called ${run}.`);
-    if (page === "runs" && state.index.runs.length === 1) {
-      go(pageAddress(state.index.runs[0].run, "overview"), true);
+    place = located();
+    index = await fetchJson("/api/");
+    if (place.page === "runs" && index.runs.length === 1) {
+      if (turn === state.turn) go(pageAddress(index.runs[0].run, "overview"), true);
       return;
     }
-    const draw = PAGES[page];
-    if (!draw) throw new Error(`There is no page ${page}.`);
-    if (entry?.error) throw new Error(entry.error);
-    const asked = [];
-    const context = contextOf(entry, page, parameters, asked);
-    const drawn = await draw(context);
-    if (turn !== state.turn) return; // another page was asked for meanwhile
-    const top = scrollY;
-    main.replaceChildren(...[drawn].flat(), twins(asked));
-    state.keys = context.keys;
-    state.stamp = stampOf(run);
-    document.title = [context.title ?? page, run, "Steelyard"].filter(Boolean).join(" · ");
-    scrollTo(0, scroll ? 0 : top);
-    const target = location.hash && document.getElementById(location.hash.slice(1));
-    if (scroll && target) target.scrollIntoView();
+    stamp = stampOf(index, place.run);
+    context = contextOf(index, place, asked);
+    content = [[await PAGES[place.page](context)].flat(), twins(index, asked)];
   } catch (error) {
     if (turn !== state.turn) return;
-    console.warn(error.message);
-    main.replaceChildren(h("div.head", null, h("h1", null, "This page cannot be drawn")), h("p", null, error.message),
-      h("p", null, h("a", { href: "/" }, "All runs")));
-    state.keys = {};
+    if (error.passing) stamp = null; // and so it is tried again
+    context = { keys: {} };
+    content = failure(error);
   }
-  state.run = run;
-  state.page = page;
-  drawSide(run, page);
+  if (turn !== state.turn) return; // another page was asked for meanwhile
+  const [before, kept] = [scrollY, remember(document.body, state.address === address)];
+  const redrawn = state.address?.split("?")[0] === location.pathname;
+  main.replaceChildren();
+  append(main, [content]);
+  Object.assign(state, { ...place, index, address, stamp, keys: context.keys, drawn: turn });
+  document.title = [context.title ?? place.page, place.run, "Steelyard"].filter(Boolean).map(plain).join(" · ");
+  drawSide(place.run, place.page);
+  if (redrawn) restore(document.body, kept);
+  else restore(side, kept);
+  const target = top === 0 && location.hash ? document.getElementById(location.hash.slice(1)) : null;
+  const settle = () => (target ? target.scrollIntoView() : scrollTo(0, top ?? before));
+  settle();
+  requestAnimationFrame(() => { // by now the charts have their height
+    if (turn !== state.turn) return;
+    settle();
+    if (redrawn) scrollAgain(main, kept);
+  });
   main.dataset.ready = String(turn);
 }
 
-function contextOf(entry, page, parameters, asked) {
-  const run = entry?.run ?? null;
-  const ask = (of, view, params) => {
-    asked.push([of, view, params]);
-    return fetchJson(apiAddress(of, view, params));
+function failure(error) {
+  console.warn(plain(error.message));
+  return [h("div.head", null, h("h1", null, "This page cannot be drawn")), h("p", null, error.message),
+    h("p", null, h("a", { href: "/" }, "All runs"))];
+}
+
+/** What a page gets to draw itself with. */
+function contextOf(index, { run, page, parameters }, asked) {
+  const entry = index.runs.find((r) => r.run === run);
+  if (run !== null && !entry) throw new Error(`No run is called ${run}.`);
+  if (!Object.hasOwn(PAGES, page)) throw new Error(`There is no page ${page}.`);
+  if (entry?.error) throw new Error(entry.error);
+  const of = (name, view, params) => {
+    asked.push([name, view, params]);
+    return fetchJson(apiAddress(name, view, params));
   };
   return {
-    run, entry, page, parameters, go, keys: {}, runs: state.index.runs,
-    has: (view) => state.index.views.includes(view),
-    get: (view, params) => ask(run, view, params),
-    of: ask,
-    /** A view that this Steelyard or this run may lack: null then. */
-    async maybe(view, params) {
-      if (!state.index.views.includes(view)) return null;
-      try { return await ask(run, view, params); } catch (error) { console.info(`${view}: ${error.message}`); return null; }
-    },
+    run, entry, parameters, go, of, keys: {}, runs: index.runs,
+    get: (view, params) => of(run, view, params),
     to: (name, params) => pageAddress(run, name, params),
     /** This page with some parameters changed; null removes one. */
     here(changes) {
@@ -106,9 +122,11 @@ function contextOf(entry, page, parameters, asked) {
   };
 }
 
-function twins(asked) {
+/** The page's questions as addresses of JSON and as commands. */
+function twins(index, asked) {
   if (!asked.length) return null;
-  const seen = new Map(asked.map(([run, view, params]) => [apiAddress(run, view, params), command(run, view, params)]));
+  const directories = new Map(index.runs.map((r) => [r.run, r.directory]));
+  const seen = new Map(asked.map(([run, view, params]) => [apiAddress(run, view, params), command(directories.get(run) ?? run, view, params)]));
   return h("details.foot-twin", null, h("summary", null, "This page as JSON"),
     [...seen].map(([address, text]) => h("div", null, h("a", { href: address, target: "_blank", rel: "noopener" }, "JSON"), " ", h("code", null, text))));
 }
@@ -116,14 +134,15 @@ function twins(asked) {
 function drawSide(run, page) {
   const parts = [h("a.brand", { href: "/" }, h("img", { src: "/static/icon.svg", alt: "" }), "Steelyard")];
   const { runs } = state.index ?? { runs: [] };
+  const listed = PARENTS[page] ?? page;
   if (run !== null && runs.length) {
-    parts.push(h("div", null, h("select", { "aria-label": "Run", onchange: (e) => go(pageAddress(e.target.value, PAGES[page] ? page : "overview")) },
+    // Another run has other episodes and groups: there the list is shown instead.
+    const target = Object.hasOwn(PAGES, listed) ? listed : "overview";
+    parts.push(h("div", null, h("select", { "aria-label": "Run", onchange: (e) => go(pageAddress(e.target.value, target)) },
       runs.map((r) => h("option", { value: r.run, selected: r.run === run }, r.run)))));
     for (const [title, links] of SECTIONS) {
-      const shown = links.filter(([, , needs]) => !needs || state.index.views.includes(needs));
-      if (!shown.length) continue;
-      parts.push(h("div", null, h("h3", null, title), h("ul", null, shown.map(([name, label]) =>
-        h("li", null, h("a", { href: pageAddress(run, name), "aria-current": active(name, page) ? "page" : null }, label))))));
+      parts.push(h("div", null, h("h3", null, title), h("ul", null, links.map(([name, label]) =>
+        h("li", null, h("a", { href: pageAddress(run, name), "aria-current": name === listed ? "page" : null }, label))))));
     }
   }
   if (runs.length > 1) parts.push(h("ul", null, h("li", null, h("a", { href: "/compare", "aria-current": page === "compare" ? "page" : null }, "Compare runs"))));
@@ -135,20 +154,37 @@ function drawSide(run, page) {
   append(side, parts);
   side.scrollTop = scroll;
 }
-const PARENTS = { episode: "episodes", tokens: "episodes", group: "groups" };
-const active = (name, page) => name === page || PARENTS[page] === name;
 
 // --- live --------------------------------------------------------------------------------------
 
-const stampOf = (run) => (run === null ? JSON.stringify(state.index?.runs) : state.index?.runs.find((r) => r.run === run)?.stamp);
-const isLive = () => state.index?.runs.some((r) => r.state === "running" && (state.run === null || r.run === state.run));
+/** Changes whenever the run (without one, any run) is no longer what was drawn. */
+function stampOf(index, run) {
+  if (run === null) return JSON.stringify(index.runs);
+  const entry = index.runs.find((r) => r.run === run);
+  return `${entry?.state} ${entry?.stamp}`;
+}
 
-setInterval(async () => {
-  if (document.hidden || !(isLive() || state.page === "runs")) return; // a new run may be listed any time
-  try { state.index = await fetchJson("/api/"); } catch { return; }
-  const busy = document.activeElement?.matches("input, select") || String(getSelection()) || main.dataset.busy;
-  if (stampOf(state.run) !== state.stamp && !busy) render();
-}, POLL_MS);
+let touched = 0; // when a key or the pointer was last used
+for (const kind of ["pointerdown", "pointerup", "keydown"]) addEventListener(kind, () => { touched = Date.now(); }, true);
+addEventListener("pointermove", (event) => { if (event.buttons) touched = Date.now(); }, true);
+
+/** Whether a new drawing would take something out of the user's hands. */
+function busy() {
+  const active = document.activeElement;
+  if (active?.matches("input") && active.value !== active.defaultValue) return true; // half-typed
+  if (String(getSelection())) return true;
+  return Date.now() - touched < (active?.matches("input, select") ? TYPING_MS : CLICK_MS);
+}
+
+async function follow() {
+  if (!document.hidden && state.drawn === state.turn) {
+    const index = await fetchJson("/api/").catch(() => null); // no server, nothing new
+    const stale = index !== null && stampOf(index, state.run) !== state.stamp;
+    if (stale && state.drawn === state.turn && !busy()) render();
+  }
+  const live = state.page === "runs" || state.index?.runs.some((r) => r.state === "running" && (state.run === null || r.run === state.run));
+  setTimeout(follow, live || state.stamp === null ? POLL_MS : POLL_IDLE_MS);
+}
 
 // --- theme -------------------------------------------------------------------------------------
 
@@ -164,53 +200,9 @@ function toggleTheme() {
 }
 dark.addEventListener("change", () => { applyTheme(); render(); });
 
-// --- keyboard ----------------------------------------------------------------------------------
-
-function showHelp() {
-  const keys = [["j  →", "next episode, or row down"], ["k  ←", "previous episode, or row up"], ["Enter", "open the row"], ["/", "search"],
-    ["g then o t g e", "go to overview, tasks, groups, episodes"], ["t", "tokens of the episode"], ["u", "up: from an episode to its list"], ["?", "this help"], ["Esc", "close"]];
-  help.replaceChildren(h("h2", null, "Keyboard"), h("dl", null, keys.map(([k, what]) => [h("dt", null, k.split("  ").map((one) => [h("kbd", null, one), " "])), h("dd", null, what)])));
-  help.showModal();
-}
-help.addEventListener("click", (event) => { if (event.target === help) help.close(); });
-
-let prefix = false;
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  if (event.target.matches?.("input, select, textarea")) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  const jump = { o: "overview", t: "tasks", g: "groups", e: "episodes" }[event.key];
-  if (prefix && jump && state.run) { prefix = false; go(pageAddress(state.run, jump)); return; }
-  prefix = event.key === "g";
-  const alias = { ArrowRight: "j", ArrowLeft: "k" }[event.key] ?? event.key;
-  if (event.key === "?") showHelp();
-  else if (event.key === "/") {
-    event.preventDefault();
-    const box = main.querySelector("input[type=search]");
-    if (box) box.focus();
-    else if (state.run) go(pageAddress(state.run, "episodes"));
-  } else if (state.keys[alias]) { event.preventDefault(); state.keys[alias](); }
-  else if (alias === "j" || event.key === "ArrowDown" && !scrollable()) moveRow(1, event);
-  else if (alias === "k" || event.key === "ArrowUp" && !scrollable()) moveRow(-1, event);
-  else if (event.key === "Enter" && document.activeElement === document.body) {
-    const row = main.querySelector("tr.at[data-href]");
-    if (row) go(row.dataset.href);
-  }
+const showHelp = listenForKeys({
+  go, to: (page) => state.run && go(pageAddress(state.run, page)), own: (key) => state.keys[key],
 });
-const scrollable = () => !main.querySelector("tr[data-href]");
-
-function moveRow(by, event) {
-  const rows = [...main.querySelectorAll("tr[data-href]")];
-  if (!rows.length) return;
-  event.preventDefault();
-  const now = rows.findIndex((r) => r.classList.contains("at"));
-  const next = Math.max(0, Math.min(rows.length - 1, now + by));
-  rows[now]?.classList.remove("at");
-  rows[next].classList.add("at");
-  rows[next].scrollIntoView({ block: "nearest" });
-}
-
 applyTheme();
-render();
+render({ top: history.state?.top ?? 0 });
+setTimeout(follow, POLL_MS);

@@ -2,6 +2,7 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { h, svg, plain } from "./dom.js";
 import { number } from "./format.js";
+import { keeps } from "./keep.js";
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 export const PALETTE = ["training", "heldout", "unseen", "other", "alarm", "accent"];
@@ -44,10 +45,12 @@ export function lines(series, options = {}) {
     const [a, b] = options.shade.map((i) => position.get(series[i]));
     if (a && b) bands.push({ series: [a, b], fill: colour("heldout") + "26" });
   }
-  const holder = h("div.chart");
+  const height = options.height ?? 210;
+  // Its height is there before the plot, or the page would jump when it is drawn again.
+  const holder = h("div.chart", { css: { "min-height": `${height}px` } });
   const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", size: 44 };
   const config = {
-    width: 600, height: options.height ?? 210, padding: [12, 12, 0, 0],
+    width: 600, height, padding: [12, 12, 0, 0],
     scales: {
       x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
       y: { range: (_, low, high) => options.range ?? padded(low, high, options.fromZero) },
@@ -58,14 +61,21 @@ export function lines(series, options = {}) {
     cursor: { points: { size: 7 }, drag: { x: true, y: false } },
     hooks: { draw: [(u) => drawMarks(u, options.marks ?? [])] },
   };
+  let [plot, zoom] = [null, null];
+  const zoomed = () => (plot.scales.x.min > xs[0] || plot.scales.x.max < xs.at(-1) ? { min: plot.scales.x.min, max: plot.scales.x.max } : null);
+  keeps(holder, "chart", {
+    get: () => (plot ? zoomed() : zoom),
+    set(range) { zoom = range; if (plot && range) plot.setScale("x", range); },
+  });
   requestAnimationFrame(() => {
     if (!holder.isConnected) return;
-    const plot = new uPlot({ ...config, width: Math.max(200, holder.clientWidth) }, data, holder);
+    plot = new uPlot({ ...config, width: Math.max(200, holder.clientWidth) }, data, holder);
+    if (zoom) plot.setScale("x", zoom);
     for (const row of holder.querySelectorAll(".u-legend .u-edge")) row.hidden = true;
     setTimeout(() => plot.setLegend({ idx: xs.length - 1 }), 0);
     const watch = new ResizeObserver(() => {
       if (!holder.isConnected) { watch.disconnect(); plot.destroy(); return; }
-      plot.setSize({ width: Math.max(200, holder.clientWidth), height: config.height });
+      plot.setSize({ width: Math.max(200, holder.clientWidth), height });
     });
     watch.observe(holder);
   });
@@ -100,15 +110,17 @@ function drawMarks(plot, marks) {
   ctx.restore();
 }
 
-/** Stacked columns. parts: names; rows: [{x, values: {part: number}}]; many steps share a column. */
-export function columns(parts, rows, options = {}) {
+/** Stacked columns. parts: names; rows: [{x, values: {part: number}}]; many steps share a column.
+ * A row without values is a step of which nothing is known yet: it enters no mean. */
+export function columns(parts, every, options = {}) {
+  const rows = every.filter((r) => Object.keys(r.values).length);
   const kept = parts.filter((p) => rows.some((r) => r.values[p]));
   if (!kept.length) return h("div.chart.empty", null, options.empty ?? "Nothing recorded yet");
   const per = Math.ceil(rows.length / 160);
   const bins = [];
   for (let i = 0; i < rows.length; i += per) {
     const some = rows.slice(i, i + per);
-    const values = Object.fromEntries(kept.map((p) => [p, some.reduce((sum, r) => sum + (r.values[p] ?? 0), 0) / some.length]));
+    const values = Object.fromEntries(kept.map((p) => [p, mean(some.map((r) => r.values[p]))]));
     bins.push({ from: some[0].x, to: some.at(-1).x, values });
   }
   const [width, height, left, bottom] = [600, options.height ?? 170, 44, 20];
@@ -137,6 +149,12 @@ export function columns(parts, rows, options = {}) {
   return h("div", null, picture, key(kept, (options.look ?? parts), options.name));
 }
 
+/** Of values of which null is unknown; a part that a step does not have took nothing of it. */
+function mean(values) {
+  const known = values.filter((v) => v !== null);
+  return known.reduce((sum, v) => sum + (v ?? 0), 0) / (known.length || 1);
+}
+
 export function key(parts, all = parts, name = (p) => p) {
   return h("div.key", null, parts.map((p) => h("span", null, h(`i.p${all.indexOf(p) % 8}`), name(p))));
 }
@@ -155,13 +173,15 @@ export function heatMap(history, choose) {
   const probe = document.createElement("canvas").getContext("2d");
   probe.font = "11.5px system-ui, sans-serif";
   const label = Math.min(190, 20 + Math.max(0, ...tasks.map((t) => probe.measureText(plain(t.task)).width)));
-  const holder = h("div.heat", { role: "img", "aria-label": "Share solved by task and step; the table below has the numbers" });
-  if (!cells.length) return h("div.chart.empty", null, "No training episode is recorded yet");
+  const holder = h("div.heat", { role: "img", "aria-label": "Share solved by task and step; the table below has the numbers",
+    css: { "min-height": `${tasks.length * rowHeight + 22}px` } });
+  if (!cells.length) return h("div.chart.empty", null, "No training episode is recorded of these");
   const found = new Map(cells.map((c) => [c[0] * steps.length + c[1], c]));
   const tip = h("div.tip", { hidden: true });
   requestAnimationFrame(() => {
-    const width = Math.max(480, holder.clientWidth);
-    const cell = Math.max(1, Math.min(34, (width - label) / steps.length));
+    if (!holder.isConnected) return;
+    const cell = Math.max(1, Math.min(34, (Math.max(480, holder.clientWidth) - label) / steps.length));
+    const width = Math.max(480, holder.clientWidth, Math.ceil(label + cell * steps.length)); // it scrolls
     const height = tasks.length * rowHeight + 22;
     const canvas = h("canvas", { width: Math.round(width * ratio), height: Math.round(height * ratio), css: { width: `${width}px`, height: `${height}px`, cursor: "pointer" } });
     const ctx = canvas.getContext("2d");
@@ -217,11 +237,13 @@ function clip(ctx, text, width) {
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 export const mix = (a, b, t) => `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * t)).join(" ")})`;
 
-/** A background for a value between −top and +top: the bad colour to the good one. */
+/** A background for a value between −top and +top: orange to green; a zero is grey, an unknown
+ * has none. */
 export function signedColour(value, top) {
   if (value === null || value === undefined || !top) return "transparent";
+  if (value === 0) return "var(--sunk)";
   const share = Math.min(1, Math.abs(value) / top);
-  return `color-mix(in srgb, var(--${value >= 0 ? "good" : "heldout"}) ${Math.round(12 + 68 * share)}%, var(--card))`;
+  return `color-mix(in srgb, var(--${value > 0 ? "good" : "heldout"}) ${Math.round(12 + 68 * share)}%, var(--card))`;
 }
 /** A background for a value between 0 and top. */
 export function levelColour(value, top, name = "training") {

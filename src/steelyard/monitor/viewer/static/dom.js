@@ -1,10 +1,10 @@
 // Builds elements. Every string becomes a text node, whatever it holds: nothing here parses HTML.
 
 // What would steer a terminal, reorder text or hide in it: C0 and C1 controls (but tab and line
-// feed), zero-width characters, bidirectional marks, embeddings, overrides and isolates, tags.
+// feed), characters without width, variation selectors, bidirectional marks and overrides, tags.
 const HIDDEN = new RegExp(
-  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u180e" +
-  "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e0fff}]", "gu");
+  "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f" +
+  "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e0fff}]", "gu");
 
 const SHORT = new Map([[0x00, "NUL"], [0x07, "BEL"], [0x08, "BS"], [0x0d, "CR"], [0x1b, "ESC"], [0x7f, "DEL"]]);
 
@@ -53,7 +53,7 @@ function fill(element, classes, properties, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "css") for (const [k, v] of Object.entries(value)) element.style.setProperty(k, v);
-    else if (name === "value") element.value = value;
+    else if (name === "value") element["defaultValue" in element ? "defaultValue" : "value"] = value;
     else element.setAttribute(name, value === true ? "" : plain(value));
   }
   append(element, children);

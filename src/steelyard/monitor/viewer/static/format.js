@@ -32,17 +32,15 @@ export const words = (name) => String(name).replaceAll("_", " ");
 export function moment(seconds) {
   return known(seconds) ? new Date(1000 * seconds).toLocaleString() : DASH;
 }
-/** A rate that another view may give as a number or as {rate | mean | pass_at_1}. */
-export function rateOf(v) {
-  if (known(v)) return v;
-  if (v && typeof v === "object") return v.rate ?? v.mean ?? v.pass_at_1 ?? null;
-  return null;
-}
+/** The base model's evaluation is recorded as step −1. */
+export const stepName = (step) => (step === null || step === undefined ? DASH : step < 0 ? "base" : whole.format(step));
 
-const VERDICTS = { mixed: ["mixed", "mixed"], all_pass: ["all pass", "good"], all_fail: ["all fail", "bad"],
+/** Of a group: its name and look. */
+const GROUP_VERDICTS = { mixed: ["mixed", "mixed"], all_pass: ["all pass", "good"], all_fail: ["all fail", "bad"],
   unscored: ["unscored", ""] };
-export const verdictName = (v) => VERDICTS[v]?.[0] ?? words(v);
-export const verdictPill = (v) => h(`span.pill.${VERDICTS[v]?.[1] ?? ""}`, null, verdictName(v));
+export const VERDICTS = Object.keys(GROUP_VERDICTS);
+export const verdictName = (v) => GROUP_VERDICTS[v][0];
+export const verdictPill = (v) => h(`span.pill.${GROUP_VERDICTS[v][1]}`, null, verdictName(v));
 
 /** How an episode ended, in one pill. */
 export function outcomePill(e) {

@@ -1,5 +1,7 @@
 // Tables that sort, in the page or by asking the server, and the pager below them.
 import { h } from "./dom.js";
+import { count } from "./format.js";
+import { keeps } from "./keep.js";
 
 /**
  * columns: [{label, cell(row) → node or text, by(row) → sort value, right, wrap, server: sort key}]
@@ -7,7 +9,7 @@ import { h } from "./dom.js";
  * sorts, and `order` is its present key, with a leading minus where descending.
  */
 export function table(columns, rows, options = {}) {
-  let sorted = options.sort ?? null;
+  let sorted = options.sort ?? null; // by the page itself
   const body = h("tbody");
   const heads = columns.map((column, index) => {
     const able = options.onOrder ? column.server : column.by;
@@ -36,7 +38,17 @@ export function table(columns, rows, options = {}) {
     body.replaceChildren(...shown.map((row) => line(columns, row, options)));
   }
   draw();
-  return h("div.scroll", null, h("table", null, h("thead", null, h("tr", null, heads)), body));
+  const element = h("table", null, h("thead", null, h("tr", null, heads)), body);
+  keeps(element, "table", {
+    get: () => sorted && { label: columns[sorted.column].label, descending: sorted.descending },
+    set(look) { // other columns may stand there by now
+      const column = columns.findIndex((c) => c.by && c.label === look?.label);
+      if (options.onOrder || column < 0) return;
+      sorted = { column, descending: look.descending };
+      draw();
+    },
+  });
+  return h("div.scroll", null, element);
 }
 
 function line(columns, row, options) {
@@ -65,8 +77,11 @@ function comparing(by, descending) {
 export function pager(offset, limit, total, go) {
   if (total <= limit && offset === 0) return null;
   const last = Math.min(offset + limit, total);
+  // An old address may lie beyond the end: then Previous leads to the last page.
+  const previous = Math.max(0, Math.min(offset - limit, limit * Math.floor((total - 1) / limit)));
+  const shown = offset < total ? `${count(offset + 1)}–${count(last)}` : "none";
   return h("div.pager", null,
-    h("button", { type: "button", disabled: offset === 0, onclick: () => go(Math.max(0, offset - limit)) }, "← Previous"),
-    h("span.num", null, `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}`),
+    h("button", { type: "button", disabled: offset === 0, onclick: () => go(previous) }, "← Previous"),
+    h("span.num", null, `${shown} of ${count(total)}`),
     h("button", { type: "button", disabled: last >= total, onclick: () => go(offset + limit) }, "Next →"));
 }

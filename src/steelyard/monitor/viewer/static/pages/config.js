@@ -7,9 +7,9 @@ export async function config(ctx) {
   const other = ctx.parameters.get("with");
   const [{ config: own }, theirs] = await Promise.all([ctx.get("config"), other ? ctx.of(other, "config") : null]);
   const others = ctx.runs.filter((r) => r.run !== ctx.run && !r.error).map((r) => [r.run, r.run]);
-  const text = (ctx.parameters.get("text") ?? "").toLowerCase();
+  const text = ctx.parameters.get("text") ?? "";
   const flat = new Map(flatten(own));
-  const rows = [...flat].filter(([key]) => key.toLowerCase().includes(text)).map(([key, value]) => ({ key, value }));
+  const rows = [...flat].filter(([key]) => key.toLowerCase().includes(text.toLowerCase())).map(([key, value]) => ({ key, value }));
   return [runHead(ctx, "Configuration", "resolved, as the run was started"), h("div.stack", null,
     h("div.form", null, h("input", { type: "search", placeholder: "Key", "aria-label": "Key", value: text, onchange: (e) => ctx.go(ctx.here({ text: e.target.value }), true) }),
       others.length ? choice("compare with", other, [["", "no other run"], ...others], (v) => ctx.go(ctx.here({ with: v }), true)) : null),

@@ -1,13 +1,12 @@
 // Groups: which carry a gradient; and one group with its episodes side by side.
 import { h } from "../dom.js";
 import { key, shareBar, signedColour } from "../charts.js";
-import { count, number, outcomePill, rewardDots, signed, verdictName, verdictPill, words } from "../format.js";
+import { count, number, outcomePill, rewardDots, signed, stepName, VERDICTS, verdictName, verdictPill, words } from "../format.js";
 import { pager, table } from "../table.js";
 import { card, head, nothing, runHead } from "./parts.js";
 import { changesPart, transcript } from "./transcript.js";
 
 const LIMIT = 50;
-const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function groups(ctx) {
   const { parameters: p } = ctx;
@@ -21,7 +20,7 @@ export async function groups(ctx) {
       h("div", { css: { "margin-top": "12px" } }, shareBar(VERDICTS.map((v, i) => ({ name: verdictName(v), n: data.verdicts[v], look: `p${i}` }))), key(VERDICTS, VERDICTS, verdictName)),
       h("p.quiet", { css: { "margin-top": "8px" } }, "Only a mixed group compares a success with a failure, and so carries a gradient.")),
     card(null, null, table([
-      { label: "step", right: true, server: "recorded", cell: (g) => g.step },
+      { label: "step", right: true, server: "recorded", cell: (g) => stepName(g.step) },
       { label: "task", cell: (g) => g.task, wrap: true, link: true },
       { label: "kind", cell: (g) => g.kind },
       { label: "verdict", cell: (g) => verdictPill(g.verdict) },
@@ -42,14 +41,17 @@ const mean = (rewards) => {
 export async function group(ctx) {
   const { parameters: p } = ctx;
   const id = p.get("id");
+  if (!id) throw new Error("The page of a group needs its id: the list of groups has them.");
   const { groups: [found] } = await ctx.get("groups", { ids: id });
-  const { episodes: rows } = await ctx.get("episodes", { ids: id });
+  const { episodes: rows } = await ctx.get("episodes", { group: id, purpose: "train" });
   const { episodes } = await ctx.get("episode", { ids: rows.map((e) => e.id) });
   const [left, right] = pairOf(episodes, p.get("a"), p.get("b"));
   const choose = (side) => (e) => ctx.go(ctx.here({ [side]: e.target.value }), true);
   const options = (chosen) => episodes.map((e) => h("option", { value: e.id, selected: e === chosen }, `${e.sample}: ${e.reward === null ? "unscored" : `reward ${number(e.reward)}`}, ${words(e.stop_reason)}`));
   const top = Math.max(...episodes.flatMap((e) => e.turns.map((t) => Math.abs(t.learned.advantage ?? 0))), 1e-9);
-  const against = left !== right ? await ctx.maybe("changes", { ids: [right.id, left.id] }) : null;
+  const against = left !== right ? await ctx.get("changes", { ids: [right.id, left.id] }) : null;
+  const inGroup = (e) => ctx.to("episode", { id: e.id, group: id, at: e.sample });
+  ctx.keys.u = () => ctx.go(ctx.to("groups"));
   return [head(found.task, `group ${found.id} · step ${found.step} · ${found.kind}`, verdictPill(found.verdict)), h("div.stack", null,
     card("Episodes", found.used ? "the learner trained on this group" : "the learner did not train on this group", table([
       { label: "sample", by: (e) => e.sample, cell: (e) => e.sample, link: true },
@@ -57,13 +59,13 @@ export async function group(ctx) {
       { label: "reward", right: true, by: (e) => e.reward, cell: (e) => number(e.reward) },
       { label: "held-out", right: true, by: (e) => e.heldout_reward, cell: (e) => number(e.heldout_reward) },
       { label: "advantage", right: true, by: creditOf, cell: (e) => signed(creditOf(e)) },
-      { label: "credit by turn", cell: (e) => creditStrip(ctx, e, top) },
+      { label: "credit by turn", cell: (e) => creditStrip(e, top, inGroup(e)) },
       { label: "turns", right: true, by: (e) => e.n_turns, cell: (e) => e.n_turns },
       { label: "tokens", right: true, by: (e) => e.n_action_tokens, cell: (e) => count(e.n_action_tokens) },
-    ], episodes, { href: (e) => ctx.to("episode", { id: e.id, group: id, at: e.sample }) })),
+    ], episodes, { href: inGroup })),
     h("div.form", null, h("h2", null, "Side by side"), h("label", null, "left", h("select", { onchange: choose("a"), "aria-label": "left" }, options(left))), h("label", null, "right", h("select", { onchange: choose("b"), "aria-label": "right" }, options(right)))),
     against?.files.length ? card("From left to right", "the final workspaces", changesPart(against)) : null,
-    h("div.pair", null, [left, right].map((e) => h("div.stack", null, h("div.form", null, outcomePill(e), h("a", { href: ctx.to("episode", { id: e.id, group: id, at: e.sample }) }, e.id)), transcript(ctx, e, top)))))];
+    h("div.pair", null, [left, right].map((e) => h("div.stack", null, h("div.form", null, outcomePill(e), h("a", { href: inGroup(e) }, e.id)), transcript(ctx, e, top)))))];
 }
 
 /** The two that were asked for, or else the worst and the best. */
@@ -85,8 +87,9 @@ export function creditOf(e) {
   return n ? sum / n : null;
 }
 
-export function creditStrip(ctx, e, top) {
+/** One cell a turn, which leads to it; `address` is that of the episode's page. */
+export function creditStrip(e, top, address) {
   return h("div.strip", { css: { "min-width": "90px" } }, e.turns.map((t, i) =>
-    h("a", { href: `${ctx.to("episode", { id: e.id, group: e.group, at: e.sample })}#turn-${i + 1}`, css: { background: signedColour(t.learned.advantage, top), border: "1px solid var(--line)" },
+    h("a", { href: `${address}#turn-${i + 1}`, css: { background: signedColour(t.learned.advantage, top), border: "1px solid var(--line)" },
       title: `turn ${i + 1}: credit ${signed(t.learned.advantage)}`, "aria-label": `turn ${i + 1}` })));
 }

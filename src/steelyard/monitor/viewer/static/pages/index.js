@@ -6,15 +6,19 @@ import { group, groups } from "./groups.js";
 import { episodes } from "./episodes.js";
 import { episode } from "./episode.js";
 import { tokens } from "./tokens.js";
-import { alarms, audit, diagnosis, events, findings, outcomes } from "./record.js";
+import { alarms, diagnosis, events, findings, outcomes } from "./record.js";
+import { audit } from "./audit.js";
 import { config } from "./config.js";
 import { metrics } from "./metrics.js";
 
 export const PAGES = { overview, runs, compare, tasks, groups, group, episodes, episode, tokens, alarms, diagnosis, findings, outcomes, config, audit, events, metrics };
 
-/** [section, [[page, label, the view without which it is left out]…]] */
+/** Pages of one thing, and the list that it stands in. */
+export const PARENTS = { episode: "episodes", tokens: "episodes", group: "groups" };
+
+/** [section, [[page, label]…]] */
 export const SECTIONS = [
-  ["The run", [["overview", "Overview"], ["alarms", "Alarms"], ["diagnosis", "Diagnosis", "diagnosis"], ["metrics", "Metrics"]]],
-  ["The work", [["tasks", "Tasks"], ["groups", "Groups"], ["episodes", "Episodes"], ["outcomes", "Outcomes"], ["findings", "Findings", "findings"]]],
+  ["The run", [["overview", "Overview"], ["alarms", "Alarms"], ["diagnosis", "Diagnosis"], ["metrics", "Metrics"]]],
+  ["The work", [["tasks", "Tasks"], ["groups", "Groups"], ["episodes", "Episodes"], ["outcomes", "Outcomes"], ["findings", "Findings"]]],
   ["The record", [["config", "Configuration"], ["audit", "Audit"], ["events", "Events"]]],
 ];

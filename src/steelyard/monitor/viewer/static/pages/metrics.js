@@ -9,9 +9,9 @@ const MOST = 60;
 export async function metrics(ctx) {
   const data = await ctx.get("metrics");
   const phase = ctx.parameters.get("phase") ?? (data.rl.length ? "rl" : "warm_start");
-  const text = (ctx.parameters.get("text") ?? "").toLowerCase();
+  const text = ctx.parameters.get("text") ?? "";
   const rows = data[phase] ?? [];
-  const names = [...new Set(rows.flatMap((r) => Object.keys(r)))].filter((n) => !["step", "version"].includes(n) && words(n).includes(words(text))).sort();
+  const names = [...new Set(rows.flatMap((r) => Object.keys(r)))].filter((n) => !["step", "version"].includes(n) && words(n).toLowerCase().includes(words(text).toLowerCase())).sort();
   return [runHead(ctx, "Metrics", `${names.length} recorded per step`), h("div.stack", null,
     h("div.form", null, h("input", { type: "search", placeholder: "Name", "aria-label": "Name", value: text, onchange: (e) => ctx.go(ctx.here({ text: e.target.value }), true) }),
       choice("phase", phase, [["rl", "RL"], ["warm_start", "warm start"]], (v) => ctx.go(ctx.here({ phase: v }), true))),

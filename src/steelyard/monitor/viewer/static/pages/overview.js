@@ -1,20 +1,21 @@
 // The run at a glance: two curves that should agree, what it cost, and where the time went.
 import { h } from "../dom.js";
 import { columns, lines, shareBar } from "../charts.js";
-import { compact, count, duration, interval, number, percent, rateOf, statePill, verdictName, words } from "../format.js";
+import { compact, count, duration, interval, percent, statePill, VERDICTS, verdictName, words } from "../format.js";
+import { swap } from "../keep.js";
 import { card, head } from "./parts.js";
 
 const STAGES = [["base", "Base model"], ["warm_start", "After warm start"], ["final", "After RL"]];
 const PATIENCE_MS = 150;
-const VERDICTS = ["mixed", "all_pass", "all_fail", "unscored"];
 
 export async function overview(ctx) {
-  const [summary, alarms] = await Promise.all([ctx.get("summary"), alarmsOf(ctx)]);
-  const slow = ctx.maybe("signals"); // reads every check: on a long run it comes after the page
+  const [summary, { alarms }] = await Promise.all([ctx.get("summary"), ctx.get("alarms")]);
+  // It reads every check: on a long run it comes after the page, which does without if it must.
+  const slow = ctx.get("signals").catch((error) => console.info(error.message));
   const early = await Promise.race([slow, new Promise((go) => setTimeout(go, PATIENCE_MS, null))]);
   const later = (draw) => {
     const holder = h("div", null, draw(early));
-    if (!early) slow.then((signals) => signals && holder.replaceChildren(draw(signals)));
+    if (!early) slow.then((signals) => signals && swap(holder, draw(signals)));
     return holder;
   };
   const { steps } = summary;
@@ -28,33 +29,26 @@ export async function overview(ctx) {
         card("Entropy", "nats per token", lines([{ label: "entropy", colour: "training", points: steps.map((s) => [s.step, s.entropy]) }], { height: 150, fromZero: true })),
         later((signals) => costCard(signals, steps)),
         card("Throughput", "tokens per second", lines([
-          { label: "sampling", colour: "training", points: steps.map((s) => [s.step, s.tokens_per_second.sampling]) },
-          { label: "training", colour: "heldout", points: steps.map((s) => [s.step, s.tokens_per_second.training]) }], { height: 150, fromZero: true, show: compact }))),
+          { label: "sampling", colour: "other", points: steps.map((s) => [s.step, s.tokens_per_second.sampling]) },
+          { label: "training", colour: "training", points: steps.map((s) => [s.step, s.tokens_per_second.training]) }], { height: 150, fromZero: true, show: compact })),
+        card("Waiting", "seconds of a step without work", lines([
+          { label: "engine", colour: "other", points: steps.map((s) => [s.step, s.waiting_seconds.engine]) },
+          { label: "learner", colour: "training", points: steps.map((s) => [s.step, s.waiting_seconds.learner]) }], { height: 150, fromZero: true, show: compact }))),
       h("div.row.wide", null,
         card("Groups", `${summary.groups_with_signal} of ${summary.groups} carried a gradient`,
-          columns(VERDICTS, steps.map((s) => ({ x: s.step, values: s.groups })), { name: verdictName, look: ["mixed", "all_pass", "all_fail", "unscored"], label: "groups per step by verdict" })),
-        card("Time", "seconds per step; waiting is what is neither sampling nor training", timeColumns(steps))),
+          columns(VERDICTS, steps.map((s) => ({ x: s.step, values: s.groups })), { name: verdictName, look: VERDICTS, label: "groups per step by verdict" })),
+        card("Time", "seconds per step", timeColumns(steps))),
       h("div.row.wide", null, endings(ctx, summary.outcomes), kinds(ctx, summary))),
   ];
 }
-
-/** From the view `alarms` where there is one, or else from the events. */
-export async function alarmsOf(ctx) {
-  const seen = await ctx.maybe("alarms");
-  const list = seen?.alarms ?? seen?.raised;
-  if (Array.isArray(list)) return list.map(alarm);
-  const { events } = await ctx.get("events");
-  return events.filter((e) => e.kind === "alarm").map((e) => alarm({ text: e.text, step: e.step, ...e.data }));
-}
-const alarm = (a) => ({ ...a, name: a.name ?? "alarm", text: a.text ?? "", step: a.step ?? null, episodes: a.episodes ?? [] });
 
 function curvesOf(summary, signals) {
   const unseen = summary.unseen.map((e) => ({ ...e, step: Math.max(0, e.step) }));
   if (signals?.steps?.length) {
     return {
-      training: signals.steps.map((s) => [s.step, rateOf(s.training)]),
-      heldout: signals.steps.map((s) => [s.step, rateOf(s.heldout)]),
-      gap: signals.steps.map((s) => [s.step, s.gap ?? null]),
+      training: signals.steps.map((s) => [s.step, s.training]),
+      heldout: signals.steps.map((s) => [s.step, s.heldout]),
+      gap: signals.steps.map((s) => [s.step, s.gap]),
       unseen,
     };
   }
@@ -97,18 +91,18 @@ function stats(summary) {
 const stat = (name, value, note) => h("div.stat", null, h("dt", null, name), h("dd", null, value, note ? h("small", null, note) : null));
 
 function alarmCard(ctx, alarms) {
-  const first = alarms.at(-1);
+  const latest = alarms.at(-1);
   return h("section.card.alarm-item", null, h("header", null, h("h2", null, h("a", { href: ctx.to("alarms") }, `${alarms.length} ${alarms.length === 1 ? "alarm" : "alarms"}`))),
-    h("p", null, first.step === null ? "" : `Step ${first.step}: `, first.text));
+    h("p", null, latest.step === null ? "" : `Step ${latest.step}: `, latest.text));
 }
 
 function costCard(signals, steps) {
-  const costs = (signals?.steps ?? []).filter((s) => s.cost);
-  const names = ["calls", "call_errors", "repeated", "regressions"]; // regressions: a share of checks
+  const costs = signals?.steps ?? [];
+  const names = { calls: "calls", call_errors: "calls with errors", repeated: "repeated calls", regressions: "checks broken, share" };
   const colours = ["training", "heldout", "other", "alarm"];
   if (costs.length) {
-    return card("Cost and failure", "per training episode", lines(names.map((name, i) => ({ label: words(name), colour: colours[i],
-      points: costs.map((s) => [s.step, rateOf(s.cost[name])]) })), { height: 150, fromZero: true }));
+    return card("Cost and failure", "per training episode", lines(Object.entries(names).map(([name, label], i) => ({ label, colour: colours[i],
+      points: costs.map((s) => [s.step, s.cost[name]]) })), { height: 150, fromZero: true }));
   }
   return card("Step time", "seconds", lines([{ label: "seconds", colour: "other", points: steps.map((s) => [s.step, s.seconds_total]) }], { height: 150, fromZero: true, show: compact }));
 }
@@ -134,7 +128,7 @@ function kinds(ctx, summary) {
   if (!stage) return null;
   const rows = Object.entries(summary[stage].by_kind).sort((a, b) => (b[1].pass_at_1 ?? -1) - (a[1].pass_at_1 ?? -1));
   return card("By kind of task", `pass@1 of the evaluation ${words(stage)}`, h("table", null, h("tbody", null, rows.map(([kind, rate]) => h("tr", null,
-    h("td", null, h("a", { href: ctx.to("episodes", { kind, evaluation: stage }) }, kind || "(none)")),
+    h("td", null, h("a", { href: ctx.to("episodes", { kind, evaluation: stage, split: summary[stage].split }) }, kind || "(none)")),
     h("td", { css: { width: "46%" } }, rate.pass_at_1 === null ? null : h("div.bar", null, h("span.p1", { css: { width: percent(rate.pass_at_1) } }))),
     h("td.right", null, percent(rate.pass_at_1)), h("td.right.faint", null, `${interval(rate)} n=${rate.n}`))))),
     Object.entries(summary.kinds_at_zero).map(([kind, found]) => h("p", null, h("b", null, `${kind} stays at 0: `), found.cause)));

@@ -30,7 +30,7 @@ export async function compare(ctx) {
   const chosen = (asked.length ? asked : readable).slice(0, MOST);
   const summaries = await Promise.all(chosen.map((run) => ctx.of(run, "summary")));
   const configs = await Promise.all(chosen.map((run) => ctx.of(run, "config")));
-  const toggles = h("div.form", { role: "group", "aria-label": "Runs" }, readable.map((run) => h("button", { type: "button", "aria-pressed": String(chosen.includes(run)),
+  const toggles = h("div.form", { role: "group", "aria-label": "Runs" }, readable.map((run) => h("button", { type: "button", "aria-pressed": String(chosen.includes(run)), disabled: chosen.length >= MOST && !chosen.includes(run),
     onclick: () => ctx.go(ctx.here({ run: chosen.includes(run) ? chosen.filter((r) => r !== run) : [...chosen, run] }), true) }, run)));
   if (!chosen.length) return [head("Compare runs"), toggles, nothing("No run can be read.")];
   const chart = (title, note, points, options) => card(title, note, lines(summaries.map((s, i) => ({ label: chosen[i], colour: PALETTE[i], points: points(s), dots: options?.dots })), { height: 220, ...options }));

@@ -37,11 +37,12 @@ function heatCard(ctx, past, wanted) {
   const kept = past.tasks.map((t, i) => [t, i]).filter(([t]) => wanted.has(t.task)).sort(([a], [b]) => a.kind.localeCompare(b.kind) || a.task.localeCompare(b.task, "en", { numeric: true }));
   const drawn = kept.slice(0, ROWS);
   const place = new Map(drawn.map(([, i], row) => [i, row]));
-  const byKind = ctx.parameters.get("rows") ?? (kept.length > 40 ? "kind" : "task");
-  const toggle = h("div.form", { css: { "margin-bottom": "10px" } }, ["kind", "task"].map((rows) => h("button", { type: "button", "aria-pressed": String(byKind === rows), onclick: () => ctx.go(ctx.here({ rows }), true) }, `by ${rows}`)));
-  const part = byKind === "kind" ? summed(past, kept) : { steps: past.steps, tasks: drawn.map(([t]) => t), cells: past.cells.filter((c) => place.has(c[0])).map((c) => [place.get(c[0]), ...c.slice(1)]) };
-  return card("Success over time", `share solved in training at each step: pale none, green all, grey unscored${byKind === "task" && kept.length > ROWS ? `; ${ROWS} of ${kept.length} tasks` : ""}`, toggle,
-    heatMap(part, (row, step) => ctx.go(ctx.to("episodes", { [byKind]: row, step, purpose: "train" }))));
+  const asked = ctx.parameters.get("rows");
+  const rowsAre = asked === "kind" || asked === "task" ? asked : kept.length > 40 ? "kind" : "task";
+  const toggle = h("div.form", { css: { "margin-bottom": "10px" } }, ["kind", "task"].map((rows) => h("button", { type: "button", "aria-pressed": String(rowsAre === rows), onclick: () => ctx.go(ctx.here({ rows }), true) }, `by ${rows}`)));
+  const part = rowsAre === "kind" ? summed(past, kept) : { steps: past.steps, tasks: drawn.map(([t]) => t), cells: past.cells.filter((c) => place.has(c[0])).map((c) => [place.get(c[0]), ...c.slice(1)]) };
+  return card("Success over time", `share solved in training at each step: pale none, green all, grey unscored${rowsAre === "task" && kept.length > ROWS ? `; ${ROWS} of ${kept.length} tasks` : ""}`, toggle,
+    heatMap(part, (row, step) => ctx.go(ctx.to("episodes", { [rowsAre]: row, step, purpose: "train" }))));
 }
 
 /** The same history with one row a kind. */

@@ -3,6 +3,7 @@ import { h, plain } from "../dom.js";
 import { levelColour, signedColour } from "../charts.js";
 import { count, number, words } from "../format.js";
 import { pager } from "../table.js";
+import { trailOf } from "./episodes.js";
 import { card, choice, head, nothing } from "./parts.js";
 
 const LIMIT = 3000;
@@ -31,8 +32,9 @@ export async function tokens(ctx) {
   });
   const flow = h("div.tokens.text", { onmouseover: (e) => { if (e.target.dataset?.i) show(Number(e.target.dataset.i)); } }, marks);
   show(Math.max(0, token === null ? data.fields.action.indexOf(true) : Number(token) - offset));
-  Object.assign(ctx.keys, { u: () => ctx.go(ctx.to("episode", { id })) });
-  const page = [head("Tokens", h("a", { href: ctx.to("episode", { id }) }, id)), h("div.stack", null,
+  const episode = ctx.to("episode", { id, ...trailOf(p) });
+  ctx.keys.u = () => ctx.go(episode);
+  const page = [head("Tokens", h("a", { href: episode }, id)), h("div.stack", null,
     h("div.form", null, choice("colour by", shown, overlays.map((f) => [f, nameOf(f)]), (v) => ctx.go(ctx.here({ overlay: v }), true)),
       data.segments > 1 ? choice("segment", segment, Array.from({ length: data.segments }, (_, i) => [String(i), `${i}`]), (v) => ctx.go(ctx.here({ segment: v, token: null, offset: null }), true)) : null,
       h("span.quiet", null, legend(shown, scale))),
@@ -62,6 +64,6 @@ function background(field, value, scale) {
 function legend(field, scale) {
   if (field === "action") return "coloured: sampled by the policy";
   if (field === "limited") return "coloured: the limit held this token back";
-  if (SIGNED.has(field)) return `green up to +${number(scale.top)}, orange down to −${number(scale.top)}`;
+  if (SIGNED.has(field)) return `green up to +${number(scale.top)}, orange down to −${number(scale.top)}, grey for 0`;
   return Number.isFinite(scale.low) ? `from ${number(scale.low)} to ${number(scale.high)}; the stronger, the larger` : "no value here";
 }

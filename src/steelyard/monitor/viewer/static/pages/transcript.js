@@ -2,10 +2,12 @@
 import { block, h } from "../dom.js";
 import { signedColour } from "../charts.js";
 import { number, signed, words } from "../format.js";
+import { keeps } from "../keep.js";
 import { nothing } from "./parts.js";
 
-/** The turns with their calls and outputs; `top` scales the colour of the credit. */
-export function transcript(ctx, episode, top, anchors = false) {
+/** The turns with their calls and outputs; `top` scales the colour of the credit. With `anchors` an
+ * address can name a turn; `trail` are the parameters that lead back to the list. */
+export function transcript(ctx, episode, top, { anchors = false, trail = {} } = {}) {
   if (!episode.turns.length) return nothing("The episode has no turn.");
   return h("div.stack", null, episode.turns.map((turn, i) => {
     const credit = turn.learned.advantage;
@@ -13,7 +15,7 @@ export function transcript(ctx, episode, top, anchors = false) {
       h("b", null, `Turn ${i + 1}`), `${turn.action[1] - turn.action[0]} tokens`,
       typeof credit === "number" ? h("span.num", null, `credit ${signed(credit)}`) : null,
       typeof turn.learned.entropy === "number" ? h("span.num", null, `entropy ${number(turn.learned.entropy)}`) : null,
-      h("a.right", { href: ctx.to("tokens", { id: episode.id, segment: turn.segment, token: turn.action[0] }) }, "tokens")),
+      h("a.right", { href: ctx.to("tokens", { id: episode.id, segment: turn.segment, token: turn.action[0], ...trail }) }, "tokens")),
     saidPart(turn), turn.calls.map(callPart));
   }));
 }
@@ -34,10 +36,17 @@ function callPart(call) {
 
 const LONG = 40;
 function outputPart(call) {
-  const split = call.result.split("\n");
-  const shown = block(split.length > LONG ? split.slice(0, LONG).join("\n") : call.result);
-  const more = split.length > LONG ? h("button.plain", { type: "button", onclick: (e) => { shown.replaceWith(block(call.result)); e.target.remove(); } }, `… ${split.length - LONG} more lines`) : null;
-  return h(`div.out${call.error ? ".bad" : ""}`, null, shown, more);
+  const lines = call.result.split("\n");
+  const look = `div.out${call.error ? ".bad" : ""}`;
+  if (lines.length <= LONG) return h(look, null, block(call.result));
+  const more = h("button.plain", { type: "button", onclick: () => expand(true) }, `… ${lines.length - LONG} more lines`);
+  const part = h(look, null, block(lines.slice(0, LONG).join("\n")), more);
+  let opened = false;
+  function expand(wanted) {
+    if (wanted && !opened) part.replaceChildren(block(call.result));
+    opened ||= wanted;
+  }
+  return keeps(part, "output", { get: () => opened, set: expand });
 }
 
 export function checksPart(checks, empty) {
