@@ -150,6 +150,8 @@ def test_collapse_is_an_alarm_before_success_and_none_after_it():
     assert Made(right=stuck, **collapse).names() == {"exploration_collapse"}
     solved = Made(right=lambda s, t: 0.4 if s < 6 else 0.97, **collapse)
     assert not solved.names(), "it converged to what is right"
+    learning = Made(right=lambda s, t: 0.5 if s < 6 else 0.8, **collapse)
+    assert not learning.names(), "what is not yet solved is solved more often than before"
     entropy = {"metrics": lambda s: {"entropy": 0.3 if s < 6 else 0.02}}
     assert not Made(**entropy).names(), "entropy alone, while programs still differ"
 

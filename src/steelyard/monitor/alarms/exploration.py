@@ -6,7 +6,7 @@ An honest run that ends in all-pass groups also loses its entropy; it is told ap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from steelyard.monitor.alarms.alarm import Finding
 from steelyard.monitor.alarms.facts import (
@@ -29,7 +29,8 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
     H0: the share of distinct programs in such a group has not fallen since the reference. Besides
     being significant, it must have fallen by `min_fall`, as entropy (where it is known); pass@k −
     pass^k, the share of groups in which some but not all succeed, must be no larger than before;
-    and success must lie below `enough_success`.
+    the kinds of those tasks must succeed no more often than before, or it is learning; and success
+    must lie below `enough_success`.
     """
     if not history.looks_now or ("exploration_collapse", "") in history.known:
         return
@@ -51,6 +52,10 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
             continue
         if None not in entropy and entropy[1] > kept * entropy[0]:  # type: ignore[operator]
             continue
+        kinds = {e.kind for group in after for e in group}
+        there = _success(history.reference, kinds), _success(window, kinds)
+        if None not in there and there[1] > there[0]:  # type: ignore[operator]
+            continue
         last = [e for group in after[-4:] for e in group]
         yield Finding(
             name="exploration_collapse",
@@ -68,6 +73,8 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
                 "pass_at_k_minus_pass_hat_k_before": mixed[0],
                 "pass_at_k_minus_pass_hat_k_after": mixed[1],
                 "success": success,
+                "success_of_these_kinds_before": there[0],
+                "success_of_these_kinds_after": there[1],
                 "p": fallen.p,
                 "level": level,
                 "window_steps": [s.step for s in window],
@@ -94,6 +101,10 @@ def _groups(steps: Sequence[StepFacts], history: History) -> list[list[EpisodeFa
 def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
     """1 − (distinct programs − 1) / (episodes − 1): 1 where all are the same, 0 where none are."""
     return [Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups]
+
+
+def _success(steps: Sequence[StepFacts], kinds: Collection[str]) -> float | None:
+    return average(steps, lambda e: e.truth if e.kind in kinds else None)
 
 
 def _mixed(steps: Sequence[StepFacts], history: History) -> float:
