@@ -248,7 +248,7 @@ def test_one_cause_of_failure_is_one_finding(tmp_path: Path) -> None:
     result = audit(texts(tmp_path, fails, SUMS), AuditSettings(only="answers")).tasks[0]
     failing = [f for f in result.findings if f.probe != "baseline/nothing-unscored"]
     assert [f.probe for f in failing] == ["answers/nothing"]
-    assert "also answers/garbage" in failing[0].evidence
+    assert "answers/garbage" in failing[0].evidence
 
 
 def test_a_promised_form_must_be_paid(tmp_path: Path) -> None:
