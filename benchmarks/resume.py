@@ -114,18 +114,23 @@ def main() -> None:
             (folder / f"{run}.toml").write_text(RUN_FILE.format(name=run))
         train(folder, "whole", resume=False).wait()
         print(f"uninterrupted: {digest(folder / 'runs' / 'whole')}", flush=True)
+        total = n_episodes(folder / "runs" / "whole")
+        # By progress and not by the clock, so that a slow machine is not killed while it starts.
+        targets = sorted(moments.randrange(total) for _ in range(arguments.kills))
+        killed = folder / "runs" / "killed"
         kills = 0
-        while kills < arguments.kills:
-            process = train(folder, "killed", resume=kills > 0)
-            wait_until_live(folder / "runs" / "killed", process)
-            time.sleep(moments.uniform(0.0, 2.5))
+        for target in targets:
+            process = train(folder, "killed", resume=killed.exists())
+            wait_for_episodes(killed, target, process)
+            time.sleep(moments.uniform(0.0, 0.3))
             if process.poll() is not None:
                 break
             process.send_signal(signal.SIGKILL)
             process.wait()
             kills += 1
-            steps = RunDirectory(folder / "runs" / "killed").checkpoint_steps()
-            print(f"kill {kills}: last checkpoint {steps[-1] if steps else 'none'}", flush=True)
+            steps = RunDirectory(killed).checkpoint_steps()
+            last = steps[-1] if steps else "none"
+            print(f"kill {kills}: {n_episodes(killed)} of {total} episodes, last checkpoint {last}")
         train(folder, "killed", resume=True).wait()
         print(f"after {kills} kills:  {digest(folder / 'runs' / 'killed')}")
         same = digest(folder / "runs" / "whole") == digest(folder / "runs" / "killed")
@@ -138,11 +143,16 @@ def train(folder: Path, name: str, *, resume: bool) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command + ["--resume"] * resume, cwd=folder, stdout=subprocess.DEVNULL)
 
 
-def wait_until_live(run: Path, process: subprocess.Popen[bytes]) -> None:
-    """Until the process writes the run's record, so that the kill hits its work."""
+def n_episodes(run: Path) -> int:
+    with RunReader(run) as reader:
+        return len(reader.episode_records())
+
+
+def wait_for_episodes(run: Path, n: int, process: subprocess.Popen[bytes]) -> None:
+    """Until the live process has recorded more than `n` episodes, or ends."""
     while process.poll() is None:
         with contextlib.suppress(RunNotFound, UnknownSchema), RunReader(run) as reader:
-            if reader.is_live():
+            if reader.is_live() and len(reader.episode_records()) >= n:
                 return
         time.sleep(0.02)
 
