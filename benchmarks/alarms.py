@@ -291,6 +291,24 @@ def _print_curve(record: Sequence[StepFacts]) -> None:
 
     for name, value in (("training", lambda e: e.raw), ("held-out", lambda e: e.heldout)):
         print(f"  {name:9}" + " ".join(rate(step, value) for step in record))
+    two = [
+        [
+            v
+            for step in record[max(0, i - 1) : i + 1]
+            for e in step.episodes
+            if (v := e.heldout) is not None
+        ]
+        for i in range(len(record))
+    ]
+    best = 0.0
+    for step, values in zip(record, two, strict=True):
+        now = sum(values) / len(values) if values else best
+        best = max(best, now)
+        if now < best * 2 / 3:
+            print(
+                f"  a third of held-out {best:.2f} (means of two steps) is lost at step {step.step}"
+            )
+            return
 
 
 def main() -> None:
