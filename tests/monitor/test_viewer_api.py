@@ -119,6 +119,14 @@ def test_a_wrong_term_is_one_sentence(
     assert sentence in answer.json()["error"]
 
 
+def test_a_run_alone_leads_to_its_overview(client: TestClient) -> None:
+    answer = client.get("/r/demo", follow_redirects=False)
+    assert answer.headers["location"] == "/r/demo/overview"
+    assert client.get("/r/demo").headers["content-type"].startswith("text/html")
+    elsewhere = client.get("/r/%2F%2Fexample.org", follow_redirects=False)
+    assert not elsewhere.headers.get("location", "").startswith(("//", "http://example"))
+
+
 def test_groups_by_verdict_newest_first(runs: Path) -> None:
     with RunReader(runs / "demo") as reader:
         shown = view(reader, "groups", ["verdict=mixed", "sort=-recorded", "limit=1"])

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -43,6 +44,7 @@ def application(runs: Runs) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/", _page),
             Route("/compare", _page),
+            Route("/r/{run}", _overview),
             Route("/r/{run}/{page}", _page),
         ],
         middleware=[Middleware(Guard)],
@@ -51,6 +53,10 @@ def application(runs: Runs) -> Starlette:
 
 def _page(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
+
+
+def _overview(request: Request) -> Response:
+    return RedirectResponse(f"/r/{quote(request.path_params['run'], safe='')}/overview")
 
 
 def _answer(runs: Runs, request: Request) -> Response:
