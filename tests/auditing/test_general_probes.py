@@ -120,15 +120,19 @@ def checked(*checks: tuple[tuple[object, ...], object], function: str = "double"
     return FunctionChecks("calc.py", function, tuple(specs))
 
 
-def test_held_out_checks_that_refuse_the_reference_contradict_the_tests() -> None:
-    task = Task(
+def double(heldout: FunctionChecks | TestScript) -> Task:
+    return Task(
         "double",
         "Write double(n).",
         checked(((2,), 4), ((5,), 10)),
         {"calc.py": b"def double(n):\n    return n\n"},
         solution={"calc.py": b"def double(n):\n    return n * 2\n"},
-        heldout=checked(((3,), 9)),
+        heldout=heldout,
     )
+
+
+def test_held_out_checks_that_refuse_the_reference_contradict_the_tests() -> None:
+    task = double(heldout=checked(((3,), 9)))
     result = audit([task]).tasks[0]
     # What such checks say of a mutant is no evidence either.
     assert proved(result) == {"baseline/heldout-disagrees"}
@@ -136,14 +140,7 @@ def test_held_out_checks_that_refuse_the_reference_contradict_the_tests() -> Non
 
 
 def test_held_out_checks_that_fail_on_the_reference_are_named() -> None:
-    task = Task(
-        "double",
-        "Write double(n).",
-        checked(((2,), 4), ((5,), 10)),
-        {"calc.py": b"def double(n):\n    return n\n"},
-        solution={"calc.py": b"def double(n):\n    return n * 2\n"},
-        heldout=TestScript({"test.sh": b"exit 1\n"}),
-    )
+    task = double(heldout=TestScript({"test.sh": b"exit 1\n"}))
     result = audit([task], AuditSettings(quick=True, explored=0)).tasks[0]
     (found,) = [finding for finding in result.findings if finding.proved]
     assert (found.probe, found.earned) == ("baseline/heldout-disagrees", None)

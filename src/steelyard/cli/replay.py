@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +37,7 @@ def replay(
 def _as_json(done: Replay) -> dict[str, Any]:
     """The two losses and gradient norms, and the episodes; what is no number is null."""
     from steelyard.conductor import episode_shares
+    from steelyard.conductor.batches import finite
 
     metrics = None if done.update is None else done.update.metrics
     shares = [] if done.update is None else [asdict(s) for s in episode_shares(done.update)]
@@ -45,14 +45,14 @@ def _as_json(done: Replay) -> dict[str, Any]:
         "step": done.step,
         "checkpoint": done.checkpoint,
         "recorded": {
-            "loss": _finite(done.recorded_loss),
-            "grad_norm": _finite(done.recorded_grad_norm),
+            "loss": finite(done.recorded_loss),
+            "grad_norm": finite(done.recorded_grad_norm),
         },
         "replayed": None
         if metrics is None
-        else {"loss": _finite(metrics.loss), "grad_norm": _finite(metrics.grad_norm)},
+        else {"loss": finite(metrics.loss), "grad_norm": finite(metrics.grad_norm)},
         "episodes": [
-            {k: _finite(v) if isinstance(v, float) else v for k, v in share.items()}
+            {k: finite(v) if isinstance(v, float) else v for k, v in share.items()}
             for share in shares
         ],
     }
@@ -78,10 +78,6 @@ def _draw(shown: dict[str, Any], console: Console) -> None:
     console.print(table)
     if (left := len(shown["episodes"]) - _ROWS) > 0:
         console.print(f"and {left} more: --json has them all")
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _number(value: float | None) -> str:

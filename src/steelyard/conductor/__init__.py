@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from steelyard.conductor.experiments import diagnose_task
     from steelyard.conductor.export import export_checkpoint
     from steelyard.conductor.playing import play_episode
-    from steelyard.conductor.replaying import Replay, replay
+    from steelyard.conductor.replaying import Replay, episode_shares, replay
     from steelyard.conductor.settings import RunSettings, read_run_file
     from steelyard.conductor.standalone import EvaluationPlan, evaluate_model
     from steelyard.conductor.training import train

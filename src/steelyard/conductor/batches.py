@@ -49,8 +49,8 @@ def record_bad_batch(store: RunStore, step: int, plan: Plan, result: Update, why
         "version": result.start_version,
         "episodes": [[e.id, len(e.trajectory.segments)] for e in result.episodes],
         "plan": asdict(plan),
-        "loss": _finite(result.metrics.loss),
-        "grad_norm": _finite(result.metrics.grad_norm),
+        "loss": finite(result.metrics.loss),
+        "grad_norm": finite(result.metrics.grad_norm),
         "moved": not result.metrics.skipped,
     }
     store.add_event(BAD_BATCH, f"step {step}: {why}", step=step, **data)
@@ -67,5 +67,6 @@ def spared_checkpoints(reader: RunReader) -> set[int]:
     return {steps[-1] for steps in before if steps}
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    """The value as JSON has it: None where it is no number."""
+    return value if value is not None and math.isfinite(value) else None
