@@ -20,9 +20,8 @@ def audited(tasks: RunTasks, listener: Listener, *, accept: bool) -> list[Screen
 
     Raises ValueError for a broken verifier, unless `accept`.
     """
-    every = [*tasks.train, *tasks.dev, *tasks.test, *tasks.demonstrations]
-    listener.phase("auditing the verifiers", len(every))
-    screened = screen(every, GradingSettings(), lambda: listener.advance(1))
+    listener.phase("auditing the verifiers", len(tasks.every))
+    screened = screen(tasks.every, GradingSettings(), lambda: listener.advance(1))
     if not accept:
         refuse_broken(screened)
     findings = [s for s in screened if s.problems]
