@@ -419,6 +419,7 @@ class _Run:
             version=self._learner.steps_taken,
         )
         self._listener.advance(1 - 0.8 * progressed)
+        release_threads()  # those that the figures took; the engine is next
         return report
 
     def _opened_rehearsal(self, workshop: Workshop) -> Rehearsal | None:
@@ -547,6 +548,8 @@ class _Run:
         await asyncio.to_thread(self._workshop.engine.load, weights, self._learner.steps_taken)
 
     def _on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        release_threads()  # this thread's, which idle while the learner works
+
         def run() -> T:
             try:
                 return job()
