@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# As the command does: tests may run side by side.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 @pytest.fixture(scope="session")

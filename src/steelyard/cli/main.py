@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import ParamSpec
@@ -24,6 +25,12 @@ from steelyard.cli.train import train
 from steelyard.cli.validate import validate
 from steelyard.cli.view import view
 from steelyard.sandbox import SandboxError
+
+# GNU's OpenMP reads it once, when torch loads it, which nothing imported above does. Its workers
+# spin up to 3 ms for the next operation; where another process wants the same cores, each of a
+# step's 30,000 operations then waits for a worker that was descheduled. With about 0.1 ms a run
+# alone is as fast, and two side by side do not stop each other (benchmarks/crowded_cores.py).
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 P = ParamSpec("P")
 
