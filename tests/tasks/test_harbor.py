@@ -464,6 +464,16 @@ def test_a_broken_step_is_refused(
         read_task(lay(tmp_path / "t", STEP_FILES | changes))
 
 
+def test_what_of_steps_no_step_reads_is_said(tmp_path: Path) -> None:
+    stray = {"steps/one/setup.sh": "x", "steps/three/instruction.md": "x", "steps/three/a/b": "x"}
+    said = read_task_directory(lay(tmp_path / "t", STEP_FILES | stray)).warnings
+    assert [sentence.partition("/steps/")[2] for sentence in said if "/steps/" in sentence] == [
+        "three: no [[steps]] table of task.toml names it, so it does nothing",
+        "one/setup.sh: it is kept but does nothing here; the hook that Harbor runs is "
+        "workdir/setup.sh",
+    ]
+
+
 def test_grading_apart_from_harbor_s_default_is_said(tmp_path: Path) -> None:
     files = FILES | {"tests/checks.json": None}
     assert read_task_directory(lay(tmp_path / "a", files)).warnings == ()
