@@ -47,6 +47,16 @@ def of_script(body: str, only: str, **task: object) -> set[str]:
     return proved(audit([made], AuditSettings(only=only, max_mutants=4)).tasks[0])
 
 
+@pytest.mark.parametrize("place", ["/app", "/srv/w"])
+def test_probes_go_where_the_task_has_its_workspace(place: str) -> None:
+    body = f"""
+set -a; . {place}/settings.env; cd {place}
+[ "$(printf '1\n2\n' | /bin/bash total.sh)" = 3 ] && echo 1 > {REWARD} || echo 0 > {REWARD}"""
+    files = {"total.sh": b"cat\n", "settings.env": b"MODE=plain\n"}
+    found = of_script(body, "shell/settings-shell", files=files, working_directory=place)
+    assert found == {"shell/settings-shell"}
+
+
 PRICES = [("What is 17 times 9?", "153"), ("What is 30 times 4?", "120")]
 LOOSE = (
     "    try:\n        return float(abs(float(answer) / float(expected) - 1) < 0.1)\n"

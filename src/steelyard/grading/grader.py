@@ -112,7 +112,9 @@ class Grader:
     ) -> Outcome:
         limits = self.settings.sandbox.model_copy(update={"packages": bool(task.packages)})
         variables = task.environment_variables
-        files = hand_over(task.handover, task.files, files, limits, variables)
+        files = hand_over(
+            task.handover, task.files, files, limits, variables, task.working_directory
+        )
         deadline = time.monotonic() + task.verifier_timeout_seconds
         match verifier:
             case FunctionChecks():
@@ -132,8 +134,14 @@ class Grader:
             case RewardFunction():
                 return grade_reward_function(sandbox, verifier, task, files, deadline)
             case TestScript():
-                seconds = task.verifier_timeout_seconds
-                return grade_test_script(verifier, files, seconds, limits, variables=variables)
+                return grade_test_script(
+                    verifier,
+                    files,
+                    task.verifier_timeout_seconds,
+                    limits,
+                    variables=variables,
+                    workspace=task.working_directory,
+                )
         assert_never(verifier)
 
 
