@@ -92,10 +92,10 @@ class ProgramChecks:
 
 @dataclass(frozen=True, slots=True)
 class CheckProgram:
-    """Trusted source that defines `check(candidate)`, as in HumanEval.
+    """An author's source that defines `check(candidate)`, as in HumanEval.
 
-    It runs in the trusted parent; `candidate` is a proxy that calls `function` of `module` in the
-    untrusted child with JSON-like arguments.
+    It runs in a sandbox of its own; `candidate` is a proxy that calls `function` of `module` in the
+    candidate's sandbox with plain data as arguments.
     """
 
     module: str
