@@ -1,6 +1,7 @@
 """Every probe, by family. A new probe is one entry of a family's table, or one new file here."""
 
 from steelyard.auditing.probes import (
+    answer_files,
     answers,
     exits,
     hostile_answers,
@@ -17,6 +18,7 @@ from steelyard.auditing.submission import Probe
 
 PROBES: tuple[Probe, ...] = (
     *trivial.PROBES,
+    *answer_files.PROBES,
     *exits.PROBES,
     *planted_files.PROBES,
     *in_process.PROBES,
