@@ -90,7 +90,7 @@ class Grader:
                 sandbox = place.sandbox(packages=packages)
                 try:
                     return self._grade_in(sandbox, place.checker(), verifier, task, files)
-                except OSError as error:  # its files do not fit, no helper process could be started
+                except OSError as error:  # its files do not fit
                     return Unscored(Cause.INFRASTRUCTURE_FAILURE, str(error))
                 except SandboxError as error:
                     sandbox.close()
