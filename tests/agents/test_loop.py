@@ -57,6 +57,13 @@ def call(name, **arguments):
     return json.dumps({"name": name, "arguments": arguments})
 
 
+def test_commands_run_where_the_task_has_its_workspace(renderer, encode):
+    turns = [call("run", command="pwd; ls /srv/w"), call("submit")]
+    for place, said in (("/srv/w", "/srv/w\ns.py\nvisible_checks.py"), ("/app", "/app\nls: ")):
+        played = play(turns, renderer, encode, task=replace(TASK, working_directory=place))
+        assert played.trajectory.turns[0].calls[0].result.startswith(said)
+
+
 def test_an_episode_is_one_growing_segment_with_exact_actions(renderer, encode):
     edit = call("edit", line=2, text="    return 0")
     turns = [call("read"), edit, call("run"), call("submit")]

@@ -47,6 +47,58 @@ def of_script(body: str, only: str, **task: object) -> set[str]:
     return proved(audit([made], AuditSettings(only=only, max_mutants=4)).tasks[0])
 
 
+@pytest.mark.parametrize("place", ["/app", "/srv/w"])
+def test_probes_go_where_the_task_has_its_workspace(place: str) -> None:
+    body = f"""
+set -a; . {place}/settings.env; cd {place}
+[ "$(printf '1\n2\n' | /bin/bash total.sh)" = 3 ] && echo 1 > {REWARD} || echo 0 > {REWARD}"""
+    files = {"total.sh": b"cat\n", "settings.env": b"MODE=plain\n"}
+    found = of_script(body, "shell/settings-shell", files=files, working_directory=place)
+    assert found == {"shell/settings-shell"}
+
+
+ANAGRAMS = b'["crate", "react", "trace"]\n'
+EXACT = "assert type(found) is list and found == want"
+INSIDE = "assert all(word in want for word in found) and found == sorted(found)"
+COVERED = "assert set(want) <= set(found)"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "check", "found"),
+    [
+        ("Write every anagram to out.json.", EXACT, set()),
+        ("Write every anagram to out.json.", INSIDE, {"empty-data", "part-of-data"}),
+        ("Write every anagram to out.json.", COVERED, {"extra-data"}),
+        ("Write anagrams to out.json. Use every core.", INSIDE, {"empty-data"}),
+        ("Write some anagrams to out.json.", INSIDE, set()),
+        ("Write all anagrams, if any, to out.json.", INSIDE, set()),
+    ],
+)
+def test_an_answer_in_a_file_is_compared_in_both_directions(
+    instruction: str, check: str, found: set[str]
+) -> None:
+    code = (
+        f"import json\nfound, want = json.load(open('/app/out.json')), {ANAGRAMS.decode()}{check}"
+    )
+    body = f"python3 -I /tests/check.py && echo 1 > {REWARD} || echo 0 > {REWARD}"
+    script = TestScript({"test.sh": body.encode(), "check.py": code.encode()})
+    task = Task("t", instruction, script, solution={"out.json": ANAGRAMS})
+    result = audit([task], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == {f"trivial/{name}" for name in found}
+
+
+def test_a_table_with_a_header_only_is_an_empty_answer() -> None:
+    code = "rows = open('/app/a.csv').read().splitlines()\nassert rows[0] == 'x,y'\n"
+    code += "for row in rows[1:]: assert row in ('1,2', '3,4', '5,6')"
+    body = f'python3 -I -c "{code}" && echo 1 > {REWARD} || echo 0 > {REWARD}'
+    solution = {"a.csv": b"x,y\n1,2\n3,4\n5,6\n"}
+    task = Task("t", "Fill a.csv.", TestScript({"test.sh": body.encode()}), solution=solution)
+    result = audit([task], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == {"trivial/empty-data"}
+    leads = {f.probe for f in result.findings if not f.proved}
+    assert leads == {"trivial/part-of-data"}
+
+
 PRICES = [("What is 17 times 9?", "153"), ("What is 30 times 4?", "120")]
 LOOSE = (
     "    try:\n        return float(abs(float(answer) / float(expected) - 1) < 0.1)\n"

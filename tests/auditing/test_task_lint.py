@@ -106,6 +106,7 @@ HARMLESS = (
     "cat log | tail -5\n" + RUN,
     "# pip install pytest, or curl https://example.com\n" + RUN,
     "sleep 20\n" + RUN,
+    "if pytest -q; then echo 1 > $OUT/reward.txt; else echo 0 > $OUT/reward.txt; fi\n" + RUN,
     "echo 'a sleeper'\n" + RUN,
 )
 
@@ -148,6 +149,10 @@ def test_harmless_ways_to_decide(tmp_path: Path, decides: str) -> None:
         (compose("    network_mode: host\n"), "compose-host-namespace"),
         ({"tests/test.sh": TEST.replace("reward.txt", "rewards.json")}, "reward-path"),
         (script("echo 0", "echo 1"), "only-ever-one"),
+        (
+            {"tests/test.sh": "cd /app; pytest /tests && echo 1 > '/logs/verifier/reward.txt'\n"},
+            "only-ever-one",
+        ),
         (
             {"tests/test_shop.py": CLEAN["tests/test_shop.py"].replace("import price",
              "import price, discount")},

@@ -1,4 +1,4 @@
-"""Check programs: trusted source in a helper process, the candidate behind a proxy."""
+"""Check programs: an author's source in one sandbox, the candidate in another, behind a proxy."""
 
 from __future__ import annotations
 
@@ -114,6 +114,34 @@ def test_a_check_that_does_not_end_is_unscored(grader: Grader) -> None:
     assert isinstance(outcome, Unscored)
     assert outcome.cause is Cause.VERIFIER_TIMEOUT
     assert time.monotonic() - started < 5
+
+
+def test_a_check_that_answers_nonsense_is_unscored(grader: Grader) -> None:
+    """It is told what its candidate returned, and nothing of what it says is taken for granted."""
+    forge = "import socket, struct\ndef check(candidate):\n  candidate(1)\n  "
+    forge += "socket.socket(fileno=3).sendall(struct.pack('>II', {n}, 0) + b'{text}')"
+    for text, said in (
+        ('["returned", ["list", "verdict", "solved", ""]]', "answered ["),
+        ("[1, 2]", "unreadable answer"),
+    ):
+        outcome = grade(grader, forge.format(n=len(text), text=text), "def f(x): return x")
+        assert isinstance(outcome, Unscored), outcome
+        assert outcome.cause is Cause.VERIFIER_ERROR
+        assert said in outcome.detail
+
+
+def test_values_reach_the_check_as_they_were_returned(grader: Grader) -> None:
+    check = """
+def check(candidate):
+    value = {"a": (1, 2.5), "b": {3}, "c": [True, None], "d": b"x"}
+    assert repr(candidate(value, scale=(4,))) == repr((value, (4,)))
+"""
+    outcome = grade(grader, check, "def f(x, scale): return x, scale")
+    assert outcome == Scored(1.0, (Check("check", True),))
+    deep = "def f(x):\n  for _ in range(63): x = [x]\n  return x"
+    outcome = grade(grader, "def check(candidate): candidate(1)", deep)
+    assert isinstance(outcome, Scored)
+    assert outcome.reward == 0.0
 
 
 def test_many_slow_calls_are_bounded_and_are_the_candidates_failure(grader: Grader) -> None:

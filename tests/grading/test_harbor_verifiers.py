@@ -100,6 +100,16 @@ def test_start_up_files_of_the_agent_do_not_reach_the_verifier(grader: Grader) -
     assert grader.grade(Task("t", "", at_home), site) == Scored(1.0)
 
 
+@pytest.mark.parametrize("place", ["/app", "/srv/w", "/root"])
+def test_script_and_hooks_start_where_the_task_has_its_workspace(
+    grader: Grader, place: str
+) -> None:
+    text = f'[ "$(pwd)" = {place} ] && cat a.txt {place}/here > {OUT}.txt; rm -f a.txt'
+    hook = CollectHook(f"pwd | grep -qx {place} && echo 25 > {place}/here")
+    task = Task("t", "", script(text), handover=Handover((), (hook,)), working_directory=place)
+    assert grader.grade(task, {"a.txt": b"0."}) == Scored(0.25)
+
+
 def test_what_an_agent_left_survives_into_a_shared_verifier_only() -> None:
     limits = SandboxSettings(memory_mb=256, processes=16)
     verifier = script(f"[ -e /tests/planted ] && kill -0 $(cat /app/pid) && echo 1 > {OUT}.txt")

@@ -69,6 +69,16 @@ def test_json_wins_over_text_and_its_other_keys_are_checks(grader: Grader) -> No
     assert grade(grader, script) == Scored(0.5, (Check("a", True, "1"), Check("b", False, "0")))
 
 
+def test_a_planted_text_never_stands_in_for_json_without_a_reward(grader: Grader) -> None:
+    planted = f"echo 1 > {OUT}.txt; "
+    refused = grade(grader, planted + f'echo \'{{"error": 1, "tried": 0}}\' > {OUT}.json')
+    assert isinstance(refused, Unscored)
+    assert refused.cause is Cause.MALFORMED_REWARD
+    assert "reward.txt is read only where there is no reward.json" in refused.detail
+    one = grade(grader, planted + f"echo '{{\"error\": 0}}' > {OUT}.json")
+    assert one == Scored(0.0)  # Harbor's own reading of a single key
+
+
 @pytest.mark.parametrize(
     "script",
     [

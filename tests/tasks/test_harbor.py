@@ -227,10 +227,6 @@ def test_two_malformed_fields_are_two_sentences(tmp_path: Path) -> None:
         ({"tests/checks.json": CHECKS.replace("settings.py", "../s.py")}, "module = '../s.py'"),
         ({"environment/compose.yaml": "x"}, "compose environments are not supported"),
         ({"environment/.dockerignore": "*.pyc"}, ".dockerignore: its patterns are not supported"),
-        (
-            {"tests/checks.json": None, "environment/Dockerfile": "FROM python\nWORKDIR /srv\n"},
-            "write WORKDIR /app",
-        ),
         ({"tests/checks.json": None, "tests/Dockerfile": "FROM python"}, "verifier images"),
     ],
 )
@@ -240,6 +236,31 @@ def test_a_broken_directory_is_refused_with_the_fix(
     with pytest.raises(ValueError, match=sentence.replace("[", r"\[")) as caught:
         read_task(lay(tmp_path / "t", FILES | changes))
     assert str(tmp_path / "t") in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["/", "/home", "/usr/src/app", "/tmp/w", "/tests", "/a/$B"])
+def test_a_working_directory_that_no_sandbox_has_is_refused(tmp_path: Path, place: str) -> None:
+    changes = {"environment/Dockerfile": f"FROM python\nWORKDIR {place}\n"}
+    with pytest.raises(ValueError, match=r"environment/Dockerfile: WORKDIR .*write WORKDIR /app"):
+        read_task(lay(tmp_path / "t", FILES | changes))
+
+
+def test_the_working_directory_is_read_and_written(tmp_path: Path) -> None:
+    script = {"tests/checks.json": None, "task.toml": TASK_TOML.replace("/app/", "/srv/w/")}
+    dockerfile = "FROM python:3.12-slim\nWORKDIR /srv\nWORKDIR w/\nCOPY settings.py ./\n"
+    first = lay(tmp_path / "first", FILES | script | {"environment/Dockerfile": dockerfile})
+    task = read_task(first)
+    assert task.working_directory == "/srv/w"
+    assert task.handover.artifacts[0] == Artifact("settings.py")
+    write_task(task, tmp_path / "second")
+    assert replace(read_task(tmp_path / "second"), source=None) == replace(task, source=None)
+    assert b"/srv/w/" in (tmp_path / "second/solution/solve.sh").read_bytes()
+    kept = read_task_directory(first)
+    override = kept.config.environment.model_copy(update={"workdir": "/srv/w"})
+    config = kept.config.model_copy(update={"environment": override})
+    moved = replace(kept, task=replace(task, working_directory="/data"), config=config)
+    write_task_directory(moved, tmp_path / "third")
+    assert read_task(tmp_path / "third").working_directory == "/data"
 
 
 def test_repeated_check_names_are_refused(tmp_path: Path) -> None:
@@ -366,6 +387,7 @@ TASKS = st.builds(
         ),
         st.sampled_from([(), (CollectHook("make 'it'", 2.5),)]),
     ),
+    working_directory=st.sampled_from(["/app", "/srv/my work", "/root"]),
     environment_variables=st.dictionaries(
         st.from_regex(r"[A-Z][A-Z0-9_]{0,5}", fullmatch=True),
         st.from_regex(r"[ -#%-Z\]^a-z]{0,9}", fullmatch=True), max_size=2
@@ -462,6 +484,16 @@ def test_a_broken_step_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_task(lay(tmp_path / "t", STEP_FILES | changes))
+
+
+def test_what_of_steps_no_step_reads_is_said(tmp_path: Path) -> None:
+    stray = {"steps/one/setup.sh": "x", "steps/three/instruction.md": "x", "steps/three/a/b": "x"}
+    said = read_task_directory(lay(tmp_path / "t", STEP_FILES | stray)).warnings
+    assert [sentence.partition("/steps/")[2] for sentence in said if "/steps/" in sentence] == [
+        "three: no [[steps]] table of task.toml names it, so it does nothing",
+        "one/setup.sh: it is kept but does nothing here; the hook that Harbor runs is "
+        "workdir/setup.sh",
+    ]
 
 
 def test_grading_apart_from_harbor_s_default_is_said(tmp_path: Path) -> None:

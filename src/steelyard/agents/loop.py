@@ -111,7 +111,9 @@ class _Loop:
         self._settings = settings
         self._messages = first_messages(task, settings)
         self._steps_to_come = list(task.steps[1:])
-        self.workspace = Workspace(task.files, sandboxes, task.environment_variables)
+        self.workspace = Workspace(
+            task.files, sandboxes, task.environment_variables, task.working_directory
+        )
         self.workspaces: list[Mapping[str, bytes]] = []
         self.trajectory = Trajectory([Segment()])
         self.trajectory.segments[0].append_context(renderer.prompt(self._messages))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from steelyard.sandbox import Completed, Sandbox, SandboxError, SandboxPool
+from steelyard.tasks.task import WORKING_DIRECTORY
 
 
 class Workspace:
@@ -13,7 +14,7 @@ class Workspace:
 
     Reading and editing touch no disk, so a path can name nothing outside. Files travel into the
     sandbox before a command and, as regular files only, back out after it. `variables` are those
-    of the task's environment.
+    of the task's environment, `directory` is where the files lie for a command.
     """
 
     def __init__(
@@ -21,12 +22,14 @@ class Workspace:
         files: Mapping[str, bytes],
         sandboxes: SandboxPool,
         variables: Mapping[str, str] | None = None,
+        directory: str = WORKING_DIRECTORY,
     ) -> None:
         self.files: dict[str, bytes] = dict(files)
         self.given = tuple(sorted(files))
         # No clutter among the agent's files, unless the task asks for it.
         self._variables = {"PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         self._sandboxes = sandboxes
+        self._directory = directory
         self._sandbox: Sandbox | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -47,7 +50,7 @@ class Workspace:
             if self._closed:
                 raise SandboxError("the episode has ended")
             if self._sandbox is None:
-                self._sandbox = self._sandboxes.take()
+                self._sandbox = self._sandboxes.take(self._directory)
             self._sandbox.put(self.files)
             completed = self._sandbox.run(
                 argv, timeout_seconds=timeout_seconds, env=self._variables

@@ -75,7 +75,7 @@ class Arena:
         return self._grader.grade(task, files, heldout=True)
 
     def _after_commands(self, submission: Submission) -> Mapping[str, bytes]:
-        sandbox = self._sandboxes.take()
+        sandbox = self._sandboxes.take(submission.task.working_directory)
         try:
             sandbox.put(submission.files)
             sandbox.run(["sh", "-c", submission.commands], timeout_seconds=_COMMAND_SECONDS)
@@ -86,7 +86,7 @@ class Arena:
     def _grade_shared(self, task: Task, verifier: TestScript, submission: Submission) -> Outcome:
         limits = self._settings.sandbox.model_copy(update={"packages": bool(task.packages)})
         try:
-            with script_sandbox(limits) as sandbox:
+            with script_sandbox(limits, task.working_directory) as sandbox:
                 sandbox.put(submission.files)
                 if submission.commands:
                     sandbox.run(
@@ -100,6 +100,7 @@ class Arena:
                     task.verifier_timeout_seconds,
                     limits,
                     variables=task.environment_variables,
+                    workspace=task.working_directory,
                     shared=sandbox,
                 )
         except (SandboxError, OSError) as error:

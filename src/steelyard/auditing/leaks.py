@@ -80,8 +80,8 @@ def explore(
     asked = questions(task, hidden, marker, targets)
     pool = SandboxPool(_with_room(settings))
     try:
-        _leave_mark(pool, marker)
-        workspace = Workspace(task.files, pool)
+        _leave_mark(pool, task, marker)
+        workspace = Workspace(task.files, pool, directory=task.working_directory)
         try:
             command = ["python3", "-I", "-c", EXPLORER.read_text(), json.dumps(asked)]
             done = workspace.run(command, timeout_seconds=_TIMEOUT_SECONDS)
@@ -128,13 +128,13 @@ def _with_room(settings: SandboxSettings) -> SandboxSettings:
     return settings.model_copy(update={"output_kb": max(settings.output_kb, 1024)})
 
 
-def _leave_mark(pool: SandboxPool, marker: str) -> None:
+def _leave_mark(pool: SandboxPool, task: Task, marker: str) -> None:
     """An episode that writes a mark everywhere it can, and leaves a process running."""
     script = (
         f"for d in . /tmp /dev/shm $HOME; do echo {marker} > $d/{marker}; done 2>/dev/null; "
         f"setsid sh -c 'sleep 600; true' {marker} >/dev/null 2>&1 & true"
     )
-    earlier = Workspace({}, pool)
+    earlier = Workspace({}, pool, directory=task.working_directory)
     try:
         earlier.run(["sh", "-c", script], timeout_seconds=_TIMEOUT_SECONDS)
     finally:
@@ -160,7 +160,7 @@ def _compiled_sources(task: Task, pool: SandboxPool, asked: dict[str, Any]) -> d
         k: [] for k in ("targets", "hidden", "lines", "repositories", "projects")
     }
     request = {**asked, **nothing, "compiled": list(sources)}
-    workspace = Workspace(sources, pool)
+    workspace = Workspace(sources, pool, directory=task.working_directory)
     try:
         command = ["python3", "-I", "-c", EXPLORER.read_text(), json.dumps(request)]
         done = workspace.run(command, timeout_seconds=_TIMEOUT_SECONDS)

@@ -19,7 +19,9 @@ _RUNS_TESTS = re.compile(
     r"\b(?:pytest|unittest|tox|nosetests|python3?|node|(?:go|cargo|npm|yarn|make)\s+(?:run\s+)?test|"
     r"mvn|gradle|ctest|jest|rspec|bash\s+\S+|diff|cmp)\b"
 )
-_WRITES_ONE = re.compile(r"(?:echo|printf)\s+[\"']?1(?:\.0+)?(?:\\n)?[\"']?\s*>")
+_WRITES_ONE = re.compile(
+    r"(?:echo|printf)\s+[\"']?1(?:\.0+)?(?:\\n)?[\"']?\s*>+\s*[\"']?[^\s;&|\"']*\breward\.(?:txt|json)\b"
+)
 _SHELL_EXIT = re.compile(
     r"^\s*set\s+-[a-z]*e|^#!.*\bsh\s+-[a-z]*e|^\s*set\s+-o\s+errexit", re.MULTILINE
 )
@@ -129,7 +131,8 @@ def _only_one(task: TaskFiles, path: str, lines: list[str], writes: list[int]) -
     others = [text for place, text in task.below("tests/").items() if place != path]
     if not writes or any("reward" in text for text in others):
         return
-    if not all(_WRITES_ONE.search(lines[index]) for index in writes):
+    told = [lines[index] for index in writes]  # a line may be a whole if … else …
+    if any(len(_REWARD.findall(line)) > len(_WRITES_ONE.findall(line)) for line in told):
         return
     yield hygiene(
         "only-ever-one", f"{path} writes no other reward than 1",

@@ -20,7 +20,7 @@ from steelyard.auditing.lint import lint
 from steelyard.auditing.probes import PROBES
 from steelyard.auditing.prompt_leaks import prompt_leaks
 from steelyard.auditing.settings import AuditSettings
-from steelyard.auditing.submission import Deserves, Probe, Submission
+from steelyard.auditing.submission import Deserves, Probe, Submission, placed
 from steelyard.auditing.target import Target, targets_of
 from steelyard.auditing.weakness import MutantTally, mutant_submissions, tally
 from steelyard.auditing.wrongness import Wrongness
@@ -152,7 +152,7 @@ class _TargetAudit:
     ) -> list[tuple[Probe, Submission, Judgement]]:
         """Plans every probe, grades every submission, and judges every outcome."""
         planned = [
-            (probe, submission)
+            (probe, placed(submission))
             for probe in chosen_probes(self._settings.only)
             for submission in probe.plan(baseline.target)
             if _worth_trying(submission, baseline)

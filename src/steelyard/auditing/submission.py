@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from steelyard.auditing.findings import Kind
 from steelyard.auditing.target import Target, changed_files
 from steelyard.tasks import Task
+from steelyard.tasks.task import WORKING_DIRECTORY
 
 
 class Deserves(StrEnum):
@@ -68,6 +69,33 @@ class Probe:
     @property
     def name(self) -> str:
         return f"{self.family}/{self.id}"
+
+
+def placed(submission: Submission) -> Submission:
+    """What a probe plans for a workspace at /app, for where the task's WORKDIR has it."""
+    task = submission.task
+    there = task.working_directory
+    if there == WORKING_DIRECTORY:
+        return submission
+    given = {**task.files, **(task.solution or {})}
+
+    def moved(path: str, data: bytes) -> bytes:
+        if data in (given.get(path), task.files.get(path)) or not _is_text(data):
+            return data
+        return data.replace(WORKING_DIRECTORY.encode(), there.encode())
+
+    files = {path: moved(path, data) for path, data in submission.files.items()}
+    commands = submission.commands.replace(WORKING_DIRECTORY, there)
+    return replace(submission, files=files, commands=commands)
+
+
+def _is_text(data: bytes) -> bool:
+    """Bytecode, for one, has lengths in it that a longer path would make wrong."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def shown(submission: Submission, start: Mapping[str, bytes]) -> str:

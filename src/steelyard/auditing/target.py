@@ -11,7 +11,7 @@ from pathlib import Path
 from steelyard.auditing.answer_format import PLAIN, AnswerFormat
 from steelyard.auditing.sources import parse
 from steelyard.tasks import FunctionChecks, RewardFunction, Task, TestScript
-from steelyard.tasks.task import CheckProgram
+from steelyard.tasks.task import WORKING_DIRECTORY, CheckProgram
 
 DEFAULT_THRESHOLD = 1.0
 
@@ -125,8 +125,9 @@ class Target:
 
     @cached_property
     def tests_text(self) -> str:
-        """All of `tests_texts` in one."""
-        return "\n".join(self.tests_texts)
+        """All of `tests_texts` in one, as if the workspace lay at /app: see `placed`."""
+        text = "\n".join(self.tests_texts)
+        return text.replace(self.task.working_directory, WORKING_DIRECTORY)
 
     @cached_property
     def tested_imports(self) -> tuple[str, ...]:

@@ -1,43 +1,36 @@
-"""A trusted check program (HumanEval's form): it runs in a helper process, the candidate in a
-sandbox."""
+"""A check program (HumanEval's form): it runs in one sandbox, the candidate in another."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
+from steelyard.grading import checking
 from steelyard.grading.settings import GradingSettings
-from steelyard.sandbox import Sandbox
+from steelyard.sandbox import Caller, Reply, ReplyKind, Sandbox
+from steelyard.sandbox.wire import UnsupportedValue
 from steelyard.tasks.task import CheckProgram
 
 _GRACE_SECONDS = 2.0
-# Makes the helper's imports find our files without running the packages' __init__: it needs two
-# small modules of the standard library's kind, not pydantic, and must start in milliseconds.
-_BOOT = """
-import sys, types
-for name, path in (("steelyard", 1), ("steelyard.sandbox", 2), ("steelyard.grading", 3)):
-    module = types.ModuleType(name)
-    module.__path__ = [sys.argv[path]]
-    sys.modules[name] = module
-from steelyard.grading.checking import main
-main()
-"""
+"""For a check to notice that its candidate's time is over."""
+_CHECKING = "_steelyard_checking.py"
 
 
 def grade_check_program(
     sandbox: Sandbox,
+    checker: Sandbox,
     verifier: CheckProgram,
     files: Mapping[str, bytes],
     settings: GradingSettings,
     deadline: float,
 ) -> Outcome:
     """Reward 1 if `check(candidate)` returns, else 0; one Check named "check".
+
+    The check runs in `checker`, the candidate in `sandbox`; the trainer carries calls and answers
+    between them as plain data, and runs neither.
 
     A failed assertion, an exception that the candidate raised, a candidate that exits or gives no
     answer in time, and an exception in the check after the candidate was called (TypeError on a
@@ -46,43 +39,78 @@ def grade_check_program(
     still running at the `deadline` without waiting for the candidate, Unscored(VERIFIER_TIMEOUT).
     Raises SandboxError.
     """
-    timeout_seconds = max(deadline - time.monotonic(), 0.001)
-    with sandbox.program(files, module=verifier.module, function=verifier.function) as program:
-        channel = program.channel.fileno()
-        request = {
-            "source": verifier.source,
-            "channel": channel,
-            "timeout_seconds": timeout_seconds,
-            "call_timeout_seconds": settings.call_timeout_seconds,
-        }
-        grading = Path(__file__).parent
-        packages = (grading.parent, grading.parent / "sandbox", grading)
+    ours = {_CHECKING: Path(checking.__file__).read_bytes()}
+    with (
+        checker.program(ours, module=_CHECKING, function="run_check") as check,
+        sandbox.program(files, module=verifier.module, function=verifier.function) as program,
+    ):
+        candidate = _Candidate(program.caller, settings.call_timeout_seconds, deadline)
+        outcome = _played(check.caller, candidate, verifier.source, deadline)
+    if outcome is None:
+        ending = f" ({check.ending})" if check.ending else ""
+        return Unscored(Cause.VERIFIER_ERROR, f"the check program's process ended{ending}")
+    return outcome
+
+
+class _Candidate:
+    """The program that is checked: imported at its first call, answered within the time left."""
+
+    def __init__(self, caller: Caller, call_timeout_seconds: float, deadline: float) -> None:
+        self._caller = caller
+        self._call_timeout_seconds = call_timeout_seconds
+        self._deadline = deadline
+        self._ready = False
+
+    def call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Reply:
+        """RETURNED or RAISED; any other kind says that it cannot be called any more."""
+        if not self._ready:
+            imported = self._caller.ready(self._allowed_seconds())
+            if imported.kind is not ReplyKind.RETURNED:
+                return Reply(ReplyKind.DIED, text=f"could not be imported: {imported.text}")
+            self._ready = True
+        if time.monotonic() >= self._deadline:
+            return Reply(ReplyKind.HUNG, text="the time for all calls had run out")
+        return self._caller.call(arguments, keywords, timeout_seconds=self._allowed_seconds())
+
+    def _allowed_seconds(self) -> float:
+        return max(min(self._call_timeout_seconds, self._deadline - time.monotonic()), 0.001)
+
+
+def _played(check: Caller, candidate: _Candidate, source: str, deadline: float) -> Outcome | None:
+    """Carries calls and answers until the check has its verdict; None if its process ended."""
+
+    def seconds() -> float:
+        return max(deadline - time.monotonic(), 0.0) + _GRACE_SECONDS
+
+    reply = check.ready(seconds())
+    if reply.kind is ReplyKind.RETURNED:
+        reply = check.call((source,), timeout_seconds=seconds())
+    while reply.kind is ReplyKind.RETURNED:
+        match reply.value:
+            case ["call", list(arguments), dict(keywords)]:
+                answer = candidate.call(arguments, keywords)
+            case ["verdict", "passed" | "failed" as verdict, str(detail)]:
+                return _scored(verdict == "passed", detail)
+            case ["verdict", "broken", str(detail)]:
+                return Unscored(Cause.VERIFIER_ERROR, detail)
+            case other:
+                return Unscored(Cause.VERIFIER_ERROR, f"the check program answered {other!r:.80}")
+        if answer.kind is ReplyKind.RETURNED:
+            told: list[Any] = ["returned", answer.value]
+        elif answer.kind is ReplyKind.RAISED:
+            told = ["raised", answer.exception, answer.message, answer.text]
+        else:  # whatever the check would make of it
+            return _scored(False, answer.text)
         try:
-            completed = subprocess.run(
-                [sys.executable, "-I", "-c", _BOOT, *map(str, packages)],
-                input=json.dumps(request).encode(),
-                capture_output=True,
-                pass_fds=(channel,),
-                cwd="/",
-                env={"PATH": os.defpath, "LANG": "C.UTF-8"},
-                start_new_session=True,  # Ctrl-C is for the trainer
-                timeout=timeout_seconds + _GRACE_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Unscored(Cause.VERIFIER_TIMEOUT, "the check program did not come to an end")
-    return _outcome(completed)
+            reply = check.call((told,), timeout_seconds=seconds())
+        except UnsupportedValue as error:
+            return _scored(False, f"returned {error.type_name}")
+    if reply.kind is ReplyKind.DIED:
+        return None
+    if reply.kind is ReplyKind.HUNG and time.monotonic() >= deadline:
+        return Unscored(Cause.VERIFIER_TIMEOUT, "the check program did not come to an end")
+    return Unscored(Cause.VERIFIER_ERROR, f"the check program: {reply.text}")
 
 
-def _outcome(completed: subprocess.CompletedProcess[bytes]) -> Outcome:
-    if completed.returncode != 0 or not completed.stdout:
-        said = completed.stderr.decode(errors="replace").strip()[-300:]
-        return Unscored(
-            Cause.VERIFIER_ERROR,
-            f"the check program's process ended with exit code {completed.returncode}: {said}",
-        )
-    verdict, detail = json.loads(completed.stdout)
-    if verdict == "broken":
-        return Unscored(Cause.VERIFIER_ERROR, detail)
-    passed = verdict == "passed"
+def _scored(passed: bool, detail: str) -> Scored:
     return Scored(float(passed), (Check("check", passed, detail),))

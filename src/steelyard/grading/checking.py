@@ -1,96 +1,73 @@
-"""The trusted helper of a check program: runs `check(candidate)` in a process of its own.
+"""Runs an author's `check(candidate)` in a sandbox of its own, where the candidate is not.
 
-`candidate` is a proxy: each call goes to the untrusted child and comes back as plain data, so
-nothing of the candidate ever runs here. A bare interpreter starts this file (see check_program.py)
-with the child's channel as an inherited descriptor; the request is JSON on stdin, the verdict JSON
-on stdout. Standard library only.
+This file is laid in that sandbox and answers on its program's channel (see sandbox/answering.py).
+`candidate` is a stand-in: each of its calls is sent out as the answer to the trainer's request, and
+the trainer's next request brings what the candidate returned, in its own sandbox, as plain data.
+Standard library only.
 """
 
 from __future__ import annotations
 
 import builtins
-import json
-import os
 import random
-import signal
 import socket
-import sys
-import time
 import traceback
 from types import TracebackType
 from typing import Any, NoReturn
 
-from steelyard.sandbox.calling import Caller, Reply, ReplyKind
+from steelyard.sandbox.wire import decode, encode, receive_frame, send_frame
 
+_CHANNEL = 3
+"""The descriptor on which the supervisor gives a program its channel."""
+_MAX_ANSWER_BYTES = 64 << 20
 _FILE_NAME = "<check program>"
-_ALARM_GRACE_SECONDS = 5
 
 
 class CandidateFailed(BaseException):
-    """The candidate cannot be called any more. Not an Exception: no `except` of a check is meant
-    to catch it."""
+    """The candidate raised what cannot be raised here. Not an Exception: no `except` of a check is
+    meant to catch it."""
 
 
 class Candidate:
     """What the check program calls."""
 
-    def __init__(self, caller: Caller, call_timeout_seconds: float, deadline: float) -> None:
-        self._caller = caller
-        self._call_timeout_seconds = call_timeout_seconds
-        self._deadline = deadline
-        self._ready = False
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
         self.calls = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
-        if not self._ready:
-            imported = self._caller.ready(self._allowed_seconds())
-            if imported.kind is not ReplyKind.RETURNED:
-                raise CandidateFailed(f"could not be imported: {imported.text}")
-            self._ready = True
-        reply = self._caller.call(args, kwargs, timeout_seconds=self._allowed_seconds())
-        if reply.kind is ReplyKind.RETURNED:
-            return reply.value
-        if reply.kind is ReplyKind.RAISED:
-            _raise_like(reply)
-        raise CandidateFailed(reply.text)
-
-    def _allowed_seconds(self) -> float:
-        remaining = self._deadline - time.monotonic()
-        if remaining <= 0:
-            raise CandidateFailed("the time for all calls had run out")
-        return min(self._call_timeout_seconds, remaining)
+        send_frame(self._channel, ["returned", encode(["call", list(args), kwargs])])
+        request, _ = receive_frame(self._channel, _MAX_ANSWER_BYTES)
+        ((kind, *content),) = decode(request["args"])
+        if kind == "raised":
+            _raise_like(*content)
+        return content[0]
 
 
-def _raise_like(reply: Reply) -> NoReturn:
+def _raise_like(exception: str, message: str, text: str) -> NoReturn:
     """Raises the built-in exception that the candidate raised, so that a check may expect it."""
-    kind = getattr(builtins, reply.exception, None)
+    kind = getattr(builtins, exception, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
-            error = kind(reply.message)
+            error = kind(message)
         except TypeError:  # UnicodeDecodeError takes five arguments
-            raise CandidateFailed(reply.text) from None
+            raise CandidateFailed(text) from None
         raise error
-    raise CandidateFailed(reply.text)
+    raise CandidateFailed(text)
 
 
-def main() -> None:
-    """Reads the request, runs the check, writes [verdict, detail]."""
-    verdict_fd = os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)  # what the check prints is not the verdict
-    request = json.load(sys.stdin)
-    signal.alarm(int(request["timeout_seconds"]) + _ALARM_GRACE_SECONDS)  # if nobody kills us
-    candidate = Candidate(
-        Caller(socket.socket(fileno=request["channel"])),
-        request["call_timeout_seconds"],
-        time.monotonic() + request["timeout_seconds"],
-    )
-    os.write(verdict_fd, json.dumps(_run(request["source"], candidate)).encode())
+def run_check(source: str) -> list[str]:
+    """["verdict", VERDICT, detail]: "passed", "failed" (the candidate's fault) or "broken" (the
+    check's own)."""
+    with socket.socket(fileno=_CHANNEL) as channel:
+        try:
+            return ["verdict", *_run(source, Candidate(channel))]
+        finally:
+            channel.detach()  # it is not ours to close
 
 
 def _run(source: str, candidate: Candidate) -> tuple[str, str]:
-    """The verdict: "passed", "failed" (the candidate's fault) or "broken" (the check's own)."""
     random.seed(0)  # a check that draws its inputs then gives one program one verdict
     namespace: dict[str, Any] = {"__name__": "check_program"}
     try:

@@ -36,9 +36,10 @@ class Grader:
     """Grades programs in a pool of sandboxes. Thread-safe; `workers` programs at a time.
 
     Each program runs in a child of its own with a result channel of its own, alone in its sandbox,
-    which is emptied before the next. A sandbox that fails is replaced and the program tried once
-    more; then it is Unscored(SANDBOX_FAILURE). SandboxUnavailable (a ValueError: this machine
-    cannot sandbox) is raised, since it concerns every program.
+    which is emptied before the next. What a task's author wrote runs in sandboxes as well. A
+    sandbox that fails is replaced and the program tried once more; then it is
+    Unscored(SANDBOX_FAILURE). SandboxUnavailable (a ValueError: this machine cannot sandbox) is
+    raised, since it concerns every program.
     """
 
     def __init__(self, settings: GradingSettings | None = None) -> None:
@@ -88,8 +89,8 @@ class Grader:
                     raise RuntimeError("the grader is closed")
                 sandbox = place.sandbox(packages=packages)
                 try:
-                    return self._grade_in(sandbox, verifier, task, files)
-                except OSError as error:  # its files do not fit, no helper process could be started
+                    return self._grade_in(sandbox, place.checker(), verifier, task, files)
+                except OSError as error:  # its files do not fit
                     return Unscored(Cause.INFRASTRUCTURE_FAILURE, str(error))
                 except SandboxError as error:
                     sandbox.close()
@@ -108,11 +109,18 @@ class Grader:
             self._idle.put(place)
 
     def _grade_in(
-        self, sandbox: Sandbox, verifier: Verifier, task: Task, files: Mapping[str, bytes]
+        self,
+        sandbox: Sandbox,
+        checker: Sandbox,
+        verifier: Verifier,
+        task: Task,
+        files: Mapping[str, bytes],
     ) -> Outcome:
         limits = self.settings.sandbox.model_copy(update={"packages": bool(task.packages)})
         variables = task.environment_variables
-        files = hand_over(task.handover, task.files, files, limits, variables)
+        files = hand_over(
+            task.handover, task.files, files, limits, variables, task.working_directory
+        )
         deadline = time.monotonic() + task.verifier_timeout_seconds
         match verifier:
             case FunctionChecks():
@@ -128,12 +136,20 @@ class Grader:
                     task.verifier_timeout_seconds,
                 )
             case CheckProgram():
-                return grade_check_program(sandbox, verifier, files, self.settings, deadline)
+                return grade_check_program(
+                    sandbox, checker, verifier, files, self.settings, deadline
+                )
             case RewardFunction():
                 return grade_reward_function(sandbox, verifier, task, files, deadline)
             case TestScript():
-                seconds = task.verifier_timeout_seconds
-                return grade_test_script(verifier, files, seconds, limits, variables=variables)
+                return grade_test_script(
+                    verifier,
+                    files,
+                    task.verifier_timeout_seconds,
+                    limits,
+                    variables=variables,
+                    workspace=task.working_directory,
+                )
         assert_never(verifier)
 
 
@@ -143,21 +159,30 @@ def _wants_packages(verifier: Verifier) -> bool:
 
 
 class _Place:
-    """Where one program is graded at a time: a sandbox, and one that shows packages.
+    """Where one program is graded at a time: a sandbox, one that shows packages, and one in which
+    an author's check program runs.
 
     Each starts when it is first used.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
         self._settings = settings
-        self._sandboxes: dict[bool, Sandbox] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
 
     def sandbox(self, *, packages: bool) -> Sandbox:
-        """The sandbox, or a new one where it has been closed."""
-        known = self._sandboxes.get(packages)
+        """The sandbox of the program, or a new one where it has been closed."""
+        return self._known("with packages" if packages else "bare", packages)
+
+    def checker(self) -> Sandbox:
+        """The sandbox of the check program; it may import what is installed, if that can be shown.
+        No candidate ever runs in it."""
+        return self._known("checks", packages_can_be_shown())
+
+    def _known(self, name: str, packages: bool) -> Sandbox:
+        known = self._sandboxes.get(name)
         if known is None or known.closed:
             settings = self._settings.model_copy(update={"packages": packages})
-            known = self._sandboxes[packages] = Sandbox(settings)
+            known = self._sandboxes[name] = Sandbox(settings)
         return known
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from steelyard.grading.test_script import script_sandbox
 from steelyard.sandbox import SandboxSettings
 from steelyard.tasks.handover import Handover
+from steelyard.tasks.task import WORKING_DIRECTORY
 
 
 def hand_over(
@@ -15,6 +16,7 @@ def hand_over(
     left: Mapping[str, bytes],
     settings: SandboxSettings,
     variables: Mapping[str, str],
+    workspace: str = WORKING_DIRECTORY,
 ) -> dict[str, bytes]:
     """The files for the verifier, of those `given` to the agent and those that it `left`.
 
@@ -24,7 +26,7 @@ def hand_over(
     files do not fit.
     """
     if handover.collect:
-        with script_sandbox(settings) as sandbox:
+        with script_sandbox(settings, workspace) as sandbox:
             sandbox.put(left)
             for hook in handover.collect:
                 sandbox.run(

@@ -40,7 +40,10 @@ def read_reward_text(data: bytes) -> float:
 def read_reward_json(data: bytes) -> dict[str, float]:
     """The content of a Harbor reward.json: a flat object of numbers, "reward" among them.
 
-    Harbor lets the keys be any; where there is only one, it is the reward, whatever its name.
+    Harbor lets the keys be any; where there is only one, it is the reward, whatever its name. With
+    several and no "reward" there is no one number to learn from, and reward.txt is not read in its
+    place: as in Harbor (0.26.0, verifier/verifier.py) it counts only where there is no reward.json,
+    and a program could plant it under a script that never writes one.
 
     Raises MalformedReward, also for a repeated key and for NaN, which JSON does not have.
     """
@@ -54,7 +57,8 @@ def read_reward_json(data: bytes) -> dict[str, float]:
         rewards = {"reward": next(iter(rewards.values()))}
     if not isinstance(rewards, dict) or "reward" not in rewards:
         raise MalformedReward(
-            'reward.json is not an object with the key "reward", nor with a single key'
+            'reward.json is not an object with the key "reward", nor with a single key (reward.txt '
+            'is read only where there is no reward.json); let test.sh write "reward" into it'
         )
     return {name: read_number(value, f"reward.json: {name}") for name, value in rewards.items()}
 

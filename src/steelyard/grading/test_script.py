@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading.reading import MalformedReward, read_reward_json, read_reward_text
 from steelyard.sandbox import Completed, Sandbox, SandboxSettings
-from steelyard.tasks.task import TestScript
+from steelyard.tasks.task import WORKING_DIRECTORY, TestScript
 
-_WORKSPACE = "/app"
 _TESTS = "/tests"
 _LOGS = "/logs"
 _HOME = "/home/verifier"
@@ -28,13 +27,15 @@ def grade_test_script(
     settings: SandboxSettings,
     *,
     variables: Mapping[str, str] | None = None,
+    workspace: str = WORKING_DIRECTORY,
     shared: Sandbox | None = None,
 ) -> Outcome:
-    """Lays the workspace at /app and the tests at /tests of a new sandbox, runs /tests/test.sh.
+    """Lays the files at `workspace` and the tests at /tests of a new sandbox, runs /tests/test.sh.
 
     Its HOME is an empty directory outside the workspace, where an agent could have left start-up
-    files. /tests is read-only, so a script writes elsewhere (/tmp, /logs, /app); where it has more
-    than 128 files it is writable: a change of one is then seen afterwards, an addition is not.
+    files; it starts in the workspace. /tests is read-only, so a script writes elsewhere (/tmp,
+    /logs, the workspace); where it has more than 128 files it is writable: a change of one is then
+    seen afterwards, an addition is not.
 
     As in Harbor the script's exit code is ignored, and reward.json wins over reward.txt in
     /logs/verifier. A reward that is missing or is not a finite number within [0, 1] is
@@ -55,20 +56,22 @@ def grade_test_script(
         return _graded_in(shared, command, {}, tests, timeout_seconds, environment, clear=True)
     environment = {"HOME": _HOME, **environment}
     if _can_be_read_only(verifier, settings):
-        with _verifier_sandbox(settings, verifier.files) as sandbox:
+        with _verifier_sandbox(settings, workspace, verifier.files) as sandbox:
             return _graded_in(sandbox, command, files, {}, timeout_seconds, environment)
-    with script_sandbox(settings) as sandbox:
+    with script_sandbox(settings, workspace) as sandbox:
         return _graded_in(sandbox, command, files, tests, timeout_seconds, environment)
 
 
-def script_sandbox(settings: SandboxSettings) -> Sandbox:
-    """A sandbox with the places that Harbor has, all writable: /app, /tests and /logs."""
-    return Sandbox(settings, workspace=_WORKSPACE, directories=(_TESTS, _LOGS, _HOME))
+def script_sandbox(settings: SandboxSettings, workspace: str = WORKING_DIRECTORY) -> Sandbox:
+    """A sandbox with the places that Harbor has, all writable: the workspace, /tests and /logs."""
+    return Sandbox(settings, workspace=workspace, directories=(_TESTS, _LOGS, _HOME))
 
 
-def _verifier_sandbox(settings: SandboxSettings, tests: Mapping[str, bytes]) -> Sandbox:
+def _verifier_sandbox(
+    settings: SandboxSettings, workspace: str, tests: Mapping[str, bytes]
+) -> Sandbox:
     return Sandbox(
-        settings, workspace=_WORKSPACE, directories=(_LOGS, _HOME), read_only={_TESTS: tests}
+        settings, workspace=workspace, directories=(_LOGS, _HOME), read_only={_TESTS: tests}
     )
 
 

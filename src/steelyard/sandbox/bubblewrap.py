@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
 from steelyard.sandbox.interpreter import SandboxPython, find_python
@@ -91,6 +92,7 @@ def command_line(
     """
     bwrap = _installed("bwrap", "bubblewrap")
     python = find_python()
+    _require_apart(python, launch.workspace)
     packages = find_packages(python) if launch.settings.packages else None
     privileges: list[str] = []
     if uid is not None:
@@ -110,6 +112,16 @@ def command_line(
         "--chdir", launch.workspace,
         "--", *command,
     ]  # fmt: skip
+
+
+def _require_apart(python: SandboxPython, workspace: str) -> None:
+    """One would hide the other."""
+    prefix = Path(python.prefix or "/usr")
+    if prefix.is_relative_to(workspace) or Path(workspace).is_relative_to(prefix):
+        raise SandboxUnavailable(
+            f"the workspace {workspace} and this machine's Python, {prefix}, cannot both be in a "
+            "sandbox: give the task another WORKDIR, or run Steelyard with a Python elsewhere"
+        )
 
 
 class _Bubblewrap(Launched):

@@ -1,7 +1,4 @@
-"""The trusted end of a program's channel: calls a function that runs in an untrusted child.
-
-Standard library only: this file also runs in the trusted helper of a check program.
-"""
+"""The trusted end of a program's channel: calls a function that runs in an untrusted child."""
 
 from __future__ import annotations
 

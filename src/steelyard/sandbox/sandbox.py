@@ -72,7 +72,7 @@ class Sandbox:
         self.settings = settings or SandboxSettings()
         self.refused: Mapping[str, str] = {}
         """What the last `collect` left behind, with the reason."""
-        self._workspace = workspace
+        self.workspace = workspace
         self._scratch = ("/tmp", "/dev/shm", *directories)
         self._read_only = read_only or {}
         self._lock = threading.RLock()
@@ -269,7 +269,7 @@ class Sandbox:
     def _start(self) -> None:
         seconds = self.settings.start_timeout_seconds
         start = bubblewrap.start if self.settings.backend == "bubblewrap" else container.start
-        launch = Launch(self.settings, self._workspace, self._scratch, self._read_only)
+        launch = Launch(self.settings, self.workspace, self._scratch, self._read_only)
         try:
             self._launched = start(launch)
             send_request(self._launched.control, launch.supervisor_settings)

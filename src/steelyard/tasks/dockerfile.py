@@ -15,9 +15,7 @@ from pathlib import PurePosixPath
 from posixpath import normpath
 
 from steelyard.tasks.run_instruction import run_effect
-
-WORKING_DIRECTORY = "/app"
-"""Where a task's files lie for its own scripts."""
+from steelyard.tasks.task import WORKING_DIRECTORY
 
 _CONTROL_FILES = frozenset({"Dockerfile", ".dockerignore"})
 _COMPOSE_FILES = frozenset(
@@ -30,6 +28,11 @@ _IDLE = {
     "ENTRYPOINT": "it is kept, but a sandbox starts no program of its own",
     "USER": "it is kept, but a sandbox has one user, without privileges",
 }
+_RESERVED = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run"),
+    *("/sbin", "/sys", "/usr", "/tmp", "/tests", "/solution", "/logs", "/home/verifier"),
+)
+"""What a sandbox has of its own: a workspace cannot lie there, nor above."""
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
@@ -75,7 +78,8 @@ def workspace_of(
         )
     content = {path: data for path, data in environment.items() if path not in _CONTROL_FILES}
     if "Dockerfile" not in environment:
-        return Workspace(content, working_directory or WORKING_DIRECTORY, {})
+        root = _place(working_directory or WORKING_DIRECTORY, file)
+        return Workspace(content, root, {})
 
     image = _Image()
     for number, keyword, rest in _instructions(environment["Dockerfile"]):
@@ -83,6 +87,7 @@ def workspace_of(
     root = working_directory or image.working_directory
     if not root:
         raise ValueError(f"{file}/Dockerfile: it has no WORKDIR; add WORKDIR {WORKING_DIRECTORY}")
+    root = _place(root, f"{file}/Dockerfile")
     return Workspace(
         _relative_to(image.files, root, f"{file}/Dockerfile"),
         root,
@@ -92,16 +97,36 @@ def workspace_of(
     )
 
 
+def _place(directory: str, file: str) -> str:
+    """Where the workspace shall lie, as a clean path. ValueError where a sandbox cannot lay it."""
+    root = normpath(directory)
+    place = PurePosixPath(root)
+    taken = any(
+        place.is_relative_to(path) or PurePosixPath(path).is_relative_to(root) for path in _RESERVED
+    )
+    if taken or set(root) & set("$:,") or not root.isprintable():
+        why = "a sandbox has its own files there" if taken else "its path is no plain one"
+        raise ValueError(
+            f"{file}: WORKDIR {directory} cannot be the workspace, since {why}; write WORKDIR "
+            f"{WORKING_DIRECTORY}"
+        )
+    return root
+
+
 def write_dockerfile(
-    folder: str | None, variables: Mapping[str, str], packages: Sequence[str] = ()
+    folder: str | None,
+    variables: Mapping[str, str],
+    packages: Sequence[str] = (),
+    directory: str = WORKING_DIRECTORY,
 ) -> str:
     """A Dockerfile whose workspace is the content of `folder`, or empty."""
-    lines = ["FROM python:3.12-slim", f"WORKDIR {WORKING_DIRECTORY}"]
+    lines = ["FROM python:3.12-slim", f"WORKDIR {directory}"]
     if packages:
         lines.append(f"RUN pip install --no-cache-dir {shlex.join(packages)}")
     lines += [f"ENV {name}={json.dumps(value)}" for name, value in variables.items()]
     if folder is not None:
-        lines.append(f"COPY {folder}/ {WORKING_DIRECTORY}/")
+        lines.append(f"COPY {json.dumps([f'{folder}/', f'{directory}/'])}" if " " in directory else
+                     f"COPY {folder}/ {directory}/")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

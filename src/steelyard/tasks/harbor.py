@@ -29,7 +29,6 @@ from steelyard.tasks.harbor_verifier import (
     handover_of,
     read_verifier,
     require_module,
-    require_script_directory,
     variables_of,
 )
 from steelyard.tasks.task import DEFAULT_AGENT_TIMEOUT_SECONDS, AnswerForm, FunctionChecks, Task
@@ -111,8 +110,6 @@ def read_task_directory(directory: str | Path) -> TaskDirectory:
     heldout = read_verifier(files, "heldout", root, variables=variables)
     if not steps:
         require_module(heldout, given, solution, root)
-    for checks in (verifier, heldout):
-        require_script_directory(checks, workspace, root)
     task = Task(
         name=config.task.name.rpartition("/")[2] if config.task else root.resolve().name,
         instruction=instruction,
@@ -136,6 +133,7 @@ def read_task_directory(directory: str | Path) -> TaskDirectory:
         ),
         steps=steps,
         step_reward=config.multi_step_reward_strategy or "mean",
+        working_directory=workspace.working_directory,
     )
     said = [
         *unknown_keys(config, config_file),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from steelyard.tasks.harbor_schema import (
@@ -14,6 +14,9 @@ from steelyard.tasks.harbor_schema import (
     VerifierSettings,
 )
 from steelyard.tasks.harbor_verifier import below, is_separate
+
+_STEP_PARTS = frozenset({"instruction.md", "tests", "solution", "workdir"})
+"""What of a step's folder Harbor reads."""
 
 
 def refuse(config: HarborConfig, files: Mapping[str, bytes], root: Path) -> None:
@@ -35,7 +38,8 @@ def refuse(config: HarborConfig, files: Mapping[str, bytes], root: Path) -> None
         setup = f"steps/{step.name}/workdir/setup.sh"
         if setup in files:
             raise ValueError(
-                f"{root}/{setup}: set-up scripts are not supported; lay what it makes in workdir/"
+                f"{root}/{setup}: set-up scripts are not supported; lay what it makes in "
+                f"steps/{step.name}/workdir/ and remove it"
             )
     _refuse_verifier_images(config, files, root)
 
@@ -119,6 +123,7 @@ def idle(config: HarborConfig, files: Mapping[str, bytes], root: Path) -> Iterat
         if name in files:
             yield f"{root}/{name}: it is kept but does nothing here"
     yield from _isolated(config, files, root)
+    yield from _unread(config, files, root)
     for folder in ("", *(f"steps/{step.name}/" for step in config.steps or [])):
         solution = below(files, f"{folder}solution/")
         if solution and not any(path.startswith("files/") for path in solution):
@@ -126,6 +131,19 @@ def idle(config: HarborConfig, files: Mapping[str, bytes], root: Path) -> Iterat
                 f"{root}/{folder}solution: there is no {folder}solution/files/, so the reference "
                 "cannot be tried; put what it leaves in the workspace there"
             )
+
+
+def _unread(config: HarborConfig, files: Mapping[str, bytes], root: Path) -> Iterator[str]:
+    """What of steps/ no step reads, as in Harbor: a misplaced hook would be missed in silence."""
+    names = {step.name for step in config.steps or []}
+    places = {PurePosixPath(path).parts[:3] for path in files if path.startswith("steps/")}
+    strangers = {name for _, name, *_ in places} - names
+    for name in sorted(strangers):
+        yield f"{root}/steps/{name}: no [[steps]] table of task.toml names it, so it does nothing"
+    for _, name, *rest in sorted(places):
+        if name not in strangers and rest and rest[0] not in _STEP_PARTS:
+            hint = "; the hook that Harbor runs is workdir/setup.sh" if rest == ["setup.sh"] else ""
+            yield f"{root}/steps/{name}/{rest[0]}: it is kept but does nothing here{hint}"
 
 
 def _machine(key: str, environment: Environment | None) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from steelyard.tasks.harbor_verifier import (
     handover_of,
     read_verifier,
     require_module,
-    require_script_directory,
     variables_of,
 )
 from steelyard.tasks.task import DEFAULT_AGENT_TIMEOUT_SECONDS, TaskStep
@@ -56,7 +55,6 @@ def _read_step(
     )
     if verifier is None:
         raise ValueError(f"{root}/{folder}: the step has no tests; add {folder}/tests/test.sh")
-    require_script_directory(verifier, workspace, root)
     instruction = files.get(f"{folder}/instruction.md", b"").decode("utf-8", "replace")
     if not instruction.strip():
         raise ValueError(f"{root}/{folder}/instruction.md: it is missing or empty; say what to do")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from steelyard.tasks.checks import parse_checks
-from steelyard.tasks.dockerfile import WORKING_DIRECTORY, Workspace
 from steelyard.tasks.handover import Artifact, CollectHook, Handover
 from steelyard.tasks.harbor_schema import Artifact as ArtifactTable
 from steelyard.tasks.harbor_schema import HarborConfig, Step, VerifierSettings
@@ -66,15 +65,6 @@ def require_module(
         raise ValueError(
             f"{root}: the checks call {name}, which is neither in the workspace nor in the "
             f"solution; correct {key} in checks.json"
-        )
-
-
-def require_script_directory(checks: Verifier | None, workspace: Workspace, root: Path) -> None:
-    """A test script finds the workspace at one place only."""
-    if isinstance(checks, TestScript) and workspace.working_directory != WORKING_DIRECTORY:
-        raise ValueError(
-            f"{root}: WORKDIR is {workspace.working_directory}, but a test.sh finds the workspace "
-            f"at {WORKING_DIRECTORY}; write WORKDIR {WORKING_DIRECTORY}"
         )
 
 

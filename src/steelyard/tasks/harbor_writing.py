@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -10,7 +11,7 @@ import tomlkit
 from pydantic import ValidationError
 
 from steelyard.tasks.checks import dump_checks
-from steelyard.tasks.dockerfile import WORKING_DIRECTORY, workspace_of, write_dockerfile
+from steelyard.tasks.dockerfile import workspace_of, write_dockerfile
 from steelyard.tasks.explain import explain
 from steelyard.tasks.handover import Handover
 from steelyard.tasks.harbor import Answer, TaskDirectory, agent_timeout_seconds
@@ -28,9 +29,6 @@ from steelyard.tasks.task import (
 
 _ORGANISATION = "local"
 """The organisation of a task that never had one; Harbor asks for `organisation/task`."""
-
-_SOLVE = f"#!/bin/sh\n# Lays the reference solution over the workspace.\n\
-cp -R /solution/files/. {WORKING_DIRECTORY}/\n".encode()
 
 
 def write_task(task: Task, directory: str | Path) -> None:
@@ -78,8 +76,15 @@ def _render(content: TaskDirectory, root: Path) -> dict[str, bytes]:
         owned |= _render_verifier(task.heldout, "heldout", task.name)
     if task.solution is not None:
         owned |= _prefixed("solution/files/", task.solution)
-        owned["solution/solve.sh"] = content.files.get("solution/solve.sh", _SOLVE)
+        owned["solution/solve.sh"] = content.files.get("solution/solve.sh", _solve(task))
     return {**_unowned(content), **owned}
+
+
+def _solve(task: Task) -> bytes:
+    return (
+        "#!/bin/sh\n# Lays the reference solution over the workspace.\n"
+        f"cp -R /solution/files/. {shlex.quote(task.working_directory)}/\n"
+    ).encode()
 
 
 def _unowned(content: TaskDirectory) -> dict[str, bytes]:
@@ -120,10 +125,12 @@ def _config_of(content: TaskDirectory, root: Path) -> dict[str, Any]:
             **data.get("verifier", {}),
             "timeout_sec": task.verifier_timeout_seconds,
         }
+    if config.environment.workdir is not None:  # which wins over the Dockerfile's
+        data["environment"] = {**data["environment"], "workdir": task.working_directory}
     _say_verifier(data, content)
     if not _steps_are_kept(content):
         data.pop("steps", None)
-        data |= {"steps": [_step_table(step) for step in task.steps]} if task.steps else {}
+        data |= {"steps": [_step_table(step, task) for step in task.steps]} if task.steps else {}
     if task.step_reward != (config.multi_step_reward_strategy or "mean"):
         data["multi_step_reward_strategy"] = task.step_reward
     try:
@@ -138,7 +145,9 @@ def _say_verifier(data: dict[str, Any], content: TaskDirectory) -> None:
     task, config = content.task, content.config
     if task.steps and _steps_are_kept(content):
         return
-    directory = config.environment.workdir or WORKING_DIRECTORY
+    directory = task.working_directory
+    environment = below(content.files, "environment/")
+    was = workspace_of(environment, "environment", config.environment.workdir).working_directory
     scripts = [each for each in (task.verifier, task.heldout) if isinstance(each, TestScript)]
     if task.steps:
         scripts = scripts[1:]
@@ -152,16 +161,17 @@ def _say_verifier(data: dict[str, Any], content: TaskDirectory) -> None:
     if variables_of(config) != variables:
         verifier = {**verifier, "env": variables}
         verifier.pop("environment", None)
-    if task.steps or handover_of(config, directory, "task.toml") != task.handover:
+    moved = was != directory
+    if task.steps or moved or handover_of(config, directory, "task.toml") != task.handover:
         data.pop("artifacts", None)
         verifier = {k: v for k, v in verifier.items() if k != "collect"}
-        verifier |= _handover_tables(task.handover)[0]
-        data |= _handover_tables(task.handover)[1]
+        verifier |= _handover_tables(task.handover, directory)[0]
+        data |= _handover_tables(task.handover, directory)[1]
     if verifier:
         data["verifier"] = verifier
 
 
-def _handover_tables(handover: Handover) -> tuple[dict[str, Any], dict[str, Any]]:
+def _handover_tables(handover: Handover, directory: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `[verifier]` says of it, and what stands beside `[verifier]`."""
     verifier: dict[str, Any] = {}
     if handover.collect:
@@ -174,7 +184,7 @@ def _handover_tables(handover: Handover) -> tuple[dict[str, Any], dict[str, Any]
     verifier["environment_mode"] = "separate"
     artifacts = [
         {
-            "source": str(PurePosixPath(WORKING_DIRECTORY, each.path)),
+            "source": str(PurePosixPath(directory, each.path)),
             **({"exclude": list(each.exclude)} if each.exclude else {}),
         }
         for each in handover.artifacts
@@ -182,8 +192,8 @@ def _handover_tables(handover: Handover) -> tuple[dict[str, Any], dict[str, Any]
     return verifier, {"artifacts": artifacts}
 
 
-def _step_table(step: TaskStep) -> dict[str, Any]:
-    verifier, beside = _handover_tables(step.handover)
+def _step_table(step: TaskStep, task: Task) -> dict[str, Any]:
+    verifier, beside = _handover_tables(step.handover, task.working_directory)
     verifier["timeout_sec"] = step.verifier_timeout_seconds
     if isinstance(step.verifier, TestScript) and step.verifier.variables:
         verifier["env"] = dict(step.verifier.variables)
@@ -229,10 +239,12 @@ def _render_environment(content: TaskDirectory) -> dict[str, bytes]:
         workspace = workspace_of(old, "environment", content.config.environment.workdir)
         merged = {**workspace.variables, **content.config.environment.env}
         files = {**workspace.files, **(task.steps[0].files if task.steps else {})}
-        wanted = (task.files, task.environment_variables, task.packages)
-        if (files, merged, workspace.packages) == wanted:
+        place = workspace.working_directory
+        wanted = (task.files, task.environment_variables, task.packages, task.working_directory)
+        if (files, merged, workspace.packages, place) == wanted:
             return _prefixed("environment/", old)
-    dockerfile = write_dockerfile("workspace" if task.files else None, variables, task.packages)
+    folder = "workspace" if task.files else None
+    dockerfile = write_dockerfile(folder, variables, task.packages, task.working_directory)
     return {
         "environment/Dockerfile": dockerfile.encode(),
         **_prefixed("environment/workspace/", task.files),

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 from steelyard.tasks.handover import Handover
 
 DEFAULT_AGENT_TIMEOUT_SECONDS = 120.0
+WORKING_DIRECTORY = "/app"
+"""Where a task's files lie for its agent and its test script, unless its WORKDIR says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,10 @@ class ProgramChecks:
 
 @dataclass(frozen=True, slots=True)
 class CheckProgram:
-    """Trusted source that defines `check(candidate)`, as in HumanEval.
+    """An author's source that defines `check(candidate)`, as in HumanEval.
 
-    It runs in the trusted parent; `candidate` is a proxy that calls `function` of `module` in the
-    untrusted child with JSON-like arguments.
+    It runs in a sandbox of its own; `candidate` is a proxy that calls `function` of `module` in the
+    candidate's sandbox with plain data as arguments.
     """
 
     module: str
@@ -184,8 +186,10 @@ class Task:
 
     `answer` set means single-turn: no tools, the completion is the answer. `solution` holds the
     files that a reference solution would leave in the workspace. `kind` groups tasks in reports.
-    Times are in seconds. `environment_variables` are those that the task asks for; `packages` the
-    Python requirements that its image installs. `handover` says what of the workspace is graded.
+    Times are in seconds. `working_directory` is where the files lie for the agent's commands and
+    for a test script (Harbor's WORKDIR). `environment_variables` are those that the task asks for;
+    `packages` the Python requirements that its image installs. `handover` says what of the
+    workspace is graded.
 
     With `steps`, `instruction` is that of the first, `verifier` that of the last, `files` hold
     those of the first too; the reward is the mean over the steps that were played, or the last's.
@@ -209,3 +213,4 @@ class Task:
     handover: Handover = field(default_factory=Handover)
     steps: tuple[TaskStep, ...] = ()
     step_reward: Literal["mean", "final"] = "mean"
+    working_directory: str = WORKING_DIRECTORY

@@ -23,6 +23,12 @@ def _forge(text="1\\n", record='{"reward": 1.0}'):
 """
 """Defines `_forge`, which writes a full reward where a Harbor verifier would."""
 
+SHARED_USE = "It reaches the verifier's objects, because both live in one interpreter."
+SHARED_FIX = (
+    "Call the graded code in a child process and compare plain values, by exact type, in a parent "
+    "that holds the expected values."
+)
+"""Of every cheat that needs the verifier's own interpreter."""
 
 Planting = Callable[[Target], Mapping[str, bytes]]
 """The files that a probe plants in a target's workspace; none where it does not apply."""
