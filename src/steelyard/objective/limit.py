@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -132,14 +132,13 @@ def limit(
             return Limited(log_ratio_T.exp() * advantage_T, none_T)
         case ClipMin():
             low = math.log1p(-rule.low) if rule.low < 1.0 else -math.inf
-            top = math.inf if rule.dual is None else math.log(rule.dual)
-            bounds = (log_ratio_T.new_tensor(x) for x in (low, math.log1p(rule.high), top))
-            return _clip_min(log_ratio_T, advantage_T, *bounds)
+            top = None if rule.dual is None else math.log(rule.dual)
+            return _clip_min(log_ratio_T, advantage_T, low, math.log1p(rule.high), top)
         case WideningWindow():
             width_T = tokens.ordinals().to(log_ratio_T.dtype) ** rule.power
-            high_T = rule.high * width_T
-            top_T = high_T if rule.upper_for_negative else log_ratio_T.new_tensor(math.inf)
-            return _clip_min(log_ratio_T, advantage_T, -rule.low * width_T, high_T, top_T)
+            low_T, high_T = -rule.low * width_T, rule.high * width_T
+            top_T = high_T if rule.upper_for_negative else None
+            return _clip_min(log_ratio_T, advantage_T, low_T, high_T, top_T)
         case Mask():
             ratio_T = log_ratio_T.detach().exp()
             outside_T = (ratio_T < rule.lowest_ratio) | (ratio_T > rule.highest_ratio)
@@ -152,12 +151,15 @@ def limit(
             return _constant(log_ratio_T, advantage_T, 0.0, rule.highest_ratio)
 
 
+_Edge = TypeVar("_Edge", float, Tensor)
+
+
 def _clip_min(
-    log_ratio_T: Tensor, advantage_T: Tensor, low: Tensor, high: Tensor, top: Tensor
+    log_ratio_T: Tensor, advantage_T: Tensor, low: _Edge, high: _Edge, top: _Edge | None
 ) -> Limited:
     """Which edge binds depends on the sign of A: `high` above for A > 0, for A < 0 `low` below
     and `top` above. That is the minimum of the two products, without an infinity in one."""
-    gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(low, top)
+    gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(min=low, max=top)
     bounded_T = torch.where(advantage_T > 0, gain_T, loss_T)
     limited_T = (bounded_T.detach() != log_ratio_T.detach()) & (advantage_T != 0)
     return Limited(bounded_T.exp() * advantage_T, limited_T)

@@ -105,7 +105,7 @@ def token_loss(logp_T: Tensor, fixed: Fixed, algorithm: Algorithm) -> TokenLoss:
         correction = correction_weight(
             prox_T, fixed.behaviour_logp_T, fixed.tokens, algorithm.correction
         )
-    whole = bool(usable_T.all())
+    whole = int(usable_T.count_nonzero()) == len(usable_T)
     while True:
         # What is not usable is replaced before it is computed with: a gradient through an
         # infinity is NaN even where it is not used.

@@ -49,8 +49,7 @@ def td_error(
     (VinePPO). Source: Sutton 1988.
     """
     following_X = episodes.next(value_X, after_E)
-    delta_X = reward_X.double() + gamma * following_X.double() - value_X.double()
-    return delta_X.to(value_X.dtype)
+    return torch.add(reward_X.to(value_X.dtype), following_X, alpha=gamma) - value_X
 
 
 def gae(
