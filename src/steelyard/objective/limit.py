@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require
 from steelyard.objective.ragged import Tokens
 
 
@@ -28,13 +29,13 @@ class ClipMin:
     dual: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.low <= 1.0 or self.high < 0.0:
-            raise ValueError(
-                f"limit: clip bounds are distances from 1 with 0 ≤ low ≤ 1 and high ≥ 0, got "
-                f"low={self.low}, high={self.high}"
-            )
-        if self.dual is not None and self.dual <= 1.0:
-            raise ValueError(f"limit: dual is an absolute ratio above 1, got {self.dual}")
+        require(
+            0.0 <= self.low <= 1.0 and self.high >= 0.0,
+            "limit: clip bounds are distances from 1 with 0 ≤ low ≤ 1 and high ≥ 0, got "
+            f"low={self.low}, high={self.high}",
+        )
+        bounds = self.dual is None or self.dual > 1.0
+        require(bounds, f"limit: dual is an absolute ratio above 1, got {self.dual}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class WideningWindow:
     upper_for_negative: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.low >= 0.0 and self.high >= 0.0 and self.power >= 0.0):
-            raise ValueError(
-                f"limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
-                f"{self.low}, {self.high}, {self.power}"
-            )
+        require(
+            min(self.low, self.high, self.power) >= 0.0,
+            "limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
+            f"{self.low}, {self.high}, {self.power}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,7 @@ class Limited(NamedTuple):
     limited_T: Tensor
 
 
-def limit(
-    log_ratio_T: Tensor,
-    advantage_T: Tensor,
-    tokens: Tokens,
-    rule: Limit | None,
-) -> Limited:
+def limit(log_ratio_T: Tensor, advantage_T: Tensor, tokens: Tokens, rule: Limit | None) -> Limited:
     """J_t, whose gradient is coefficient_t · A_t · ∇ log π_t.
 
     Args:
@@ -172,9 +168,9 @@ def _constant(log_ratio_T: Tensor, advantage_T: Tensor, lowest: float, highest: 
 
 
 def _require_ratios(lowest: float, highest: float) -> None:
-    if not (0.0 <= lowest <= 1.0 <= highest and lowest < highest):
-        raise ValueError(
-            f"limit: lowest_ratio = {lowest} and highest_ratio = {highest} are absolute ratios and "
-            "must lie on either side of 1, the ratio of a fresh sample; for a distance ε from 1 "
-            "write 1 − ε or 1 + ε"
-        )
+    require(
+        0.0 <= lowest <= 1.0 <= highest and lowest < highest,
+        f"limit: lowest_ratio = {lowest} and highest_ratio = {highest} are absolute ratios and "
+        "must lie on either side of 1, the ratio of a fresh sample; for a distance ε from 1 "
+        "write 1 − ε or 1 + ε",
+    )

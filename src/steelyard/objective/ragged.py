@@ -80,10 +80,10 @@ class Runs:
         y_X.index_add_(0, self.last_R[:-1], first_R[1:], alpha=-factor)
         return _sum_to_go(y_X, factor)[: self.size]
 
-    def next(self, value_X: Tensor, after_R: Tensor) -> Tensor:
-        """x_{i+1} within the run; after its last entry, the run's own `after_R`."""
+    def next(self, value_X: Tensor, after_R: Tensor | None = None) -> Tensor:
+        """x_{i+1} within the run; after its last entry, the run's own `after_R`, or 0."""
         following_X = torch.cat([value_X[1:], value_X[:1]])
-        following_X[self.last_R] = after_R.to(value_X.dtype)
+        following_X[self.last_R] = 0.0 if after_R is None else after_R.to(value_X.dtype)
         return following_X
 
 
@@ -104,12 +104,6 @@ def _sum_to_go(value_X: Tensor, factor: float) -> Tensor:
     next_B = _sum_to_go(y_BW[:, 0], factor**_BLOCK)[1:]
     y_BW[:-1].addmm_(next_B[:, None], factor ** (_BLOCK - place_W)[None])
     return y_BW.view(-1)[: len(value_X)]
-
-
-def all_finite(value_X: Tensor) -> bool:
-    """Whether no entry is infinite or NaN. One pass: an infinity or a NaN spoils the sum, and a
-    sum that is spoilt by overflow alone is looked at again."""
-    return bool(torch.isfinite(value_X.sum())) or bool(torch.isfinite(value_X).all())
 
 
 def dense(owner_X: Tensor) -> tuple[Tensor, int]:
