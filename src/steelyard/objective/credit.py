@@ -274,8 +274,8 @@ def _of_critic(
         reward_X, value_X = _turn_rewards(tokens, rewards, reward_T), value_T[owned.start_R]
     else:
         # A turn's reward arrives with its last token.
-        paid_K = rewards.reward_K.to(value_T.dtype)
-        reward_X, value_X = torch.zeros_like(value_T).index_copy(0, owned.last_R, paid_K), value_T
+        reward_X, value_X = torch.zeros_like(value_T), value_T
+        reward_X[owned.last_R] = rewards.reward_K.to(value_T.dtype)
         reward_X = reward_X if reward_T is None else reward_X + reward_T
     runs = rewards.turns() if by_turn else tokens.episodes
     earned = gae(reward_X, value_X, runs, gamma=rule.gamma, lam=rule.lam, after_E=after_E)

@@ -131,8 +131,8 @@ def limit(log_ratio_T: Tensor, advantage_T: Tensor, tokens: Tokens, rule: Limit 
             top = None if rule.dual is None else math.log(rule.dual)
             return _clip_min(log_ratio_T, advantage_T, low, math.log1p(rule.high), top)
         case WideningWindow():
-            width_T = tokens.ordinals().to(log_ratio_T.dtype) ** rule.power
-            low_T, high_T = -rule.low * width_T, rule.high * width_T
+            width_T = tokens.ordinals().to(log_ratio_T.dtype).pow_(rule.power)
+            low_T, high_T = -rule.low * width_T, width_T.mul_(rule.high)
             top_T = high_T if rule.upper_for_negative else None
             return _clip_min(log_ratio_T, advantage_T, low_T, high_T, top_T)
         case Mask():
@@ -156,8 +156,9 @@ def _clip_min(
     """Which edge binds depends on the sign of A: `high` above for A > 0, for A < 0 `low` below
     and `top` above. That is the minimum of the two products, without an infinity in one."""
     gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(min=low, max=top)
-    bounded_T = torch.where(advantage_T > 0, gain_T, loss_T)
-    limited_T = (bounded_T.detach() != log_ratio_T.detach()) & (advantage_T != 0)
+    # A weight of 0 or 1 picks without a branch, which the signs of A would make the CPU guess.
+    bounded_T = torch.lerp(loss_T, gain_T, advantage_T.sign().clamp_(min=0.0).to(loss_T.dtype))
+    limited_T = (bounded_T.detach() != log_ratio_T.detach()) & advantage_T.bool()
     return Limited(bounded_T.exp() * advantage_T, limited_T)
 
 

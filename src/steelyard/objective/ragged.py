@@ -66,14 +66,15 @@ class Runs:
 
     def running_sum(self, value_X: Tensor) -> Tensor:
         """y_i = Σ_{j ≤ i, same run} x_j: float64 [X]."""
-        total_X = value_X.cumsum(0, dtype=torch.float64)
-        before_R = total_X[self.start_R] - value_X[self.start_R].double()
-        return total_X.sub_(self.spread(before_R))
+        y_X = value_X.to(torch.float64, copy=True)
+        # A run's first entry takes off what the run before it has summed up to.
+        y_X[self.start_R[1:]] -= self.sum(y_X)[:-1]
+        return y_X.cumsum_(0)
 
     def sum_to_go(self, value_X: Tensor, factor: float = 1.0) -> Tensor:
-        """y_i = x_i + factor · y_{i+1} within each run: float64 [X]."""
-        y_X = torch.zeros(self.size + -self.size % _BLOCK, dtype=torch.float64)
-        y_X[: self.size] = value_X
+        """y_i = x_i + factor · y_{i+1} within each run: float64 [X]. No entry may be NaN or ∞."""
+        y_X = torch.empty(self.size + -self.size % _BLOCK, dtype=torch.float64)
+        y_X[: self.size], y_X[self.size :] = value_X, 0.0
         # As if all runs were one; then each run's last entry pays for what the next passes back.
         first_R = _sum_to_go(y_X, factor)[self.start_R]
         first_R[:-1] -= factor ** self.length_R[:-1].double() * first_R[1:]
