@@ -1,6 +1,6 @@
 import pytest
 import torch
-from heart_batches import EPISODES, SEEDS, close, floats, noise, quick, tokens_of
+from heart_batches import EPISODES, SEEDS, brief, close, floats, noise, quick, tokens_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,19 +32,44 @@ def test_an_empty_batch_has_no_runs():
     assert len(runs.next(nothing, nothing)) == 0
 
 
-@quick
-@given(LENGTHS, SEEDS, st.sampled_from([0.0, 0.5, 0.95, 1.0, 1.1, -0.5]))
-def test_sum_to_go_is_the_plain_loop(lengths, seed, factor):
-    value_X = noise(seed, sum(lengths))
-    expected = [0.0] * sum(lengths)
-    end = 0
+def plain_sum_to_go(lengths, value_X, factor):
+    expected, end = [0.0] * sum(lengths), 0
     for length in lengths:
         end += length
         carried = 0.0
         for i in reversed(range(end - length, end)):
             carried = value_X[i].item() + factor * carried
             expected[i] = carried
-    close(runs_of(lengths).sum_to_go(value_X, factor), floats(expected), 1e-12)
+    return floats(expected)
+
+
+@quick
+@given(LENGTHS, SEEDS, st.sampled_from([0.0, 0.5, 0.95, 1.0, 1.1, -0.5]))
+def test_sum_to_go_is_the_plain_loop(lengths, seed, factor):
+    value_X = noise(seed, sum(lengths))
+    found = runs_of(lengths).sum_to_go(value_X, factor)
+    close(found, plain_sum_to_go(lengths, value_X, factor), 1e-12)
+
+
+@brief
+@given(
+    st.lists(st.integers(1, 1500), min_size=1, max_size=4),
+    SEEDS,
+    st.sampled_from([0.0, 0.5, 0.95, 0.999, 1.0]),
+)
+def test_sum_to_go_is_the_plain_loop_over_blocks_of_blocks(lengths, seed, factor):
+    value_X = noise(seed, sum(lengths))
+    found = runs_of(lengths).sum_to_go(value_X, factor)
+    close(found, plain_sum_to_go(lengths, value_X, factor), 1e-10)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.95, 1.0])
+def test_a_small_run_before_a_large_batch_keeps_its_sum_to_go(factor):
+    value_X = torch.cat([torch.full((4,), 1e-4), torch.full((300_000,), -11.0)])
+    found = runs_of([4, 300_000]).sum_to_go(value_X, factor)
+    expected = sum(1e-4 * factor**k for k in range(4))
+    assert found[0].item() == pytest.approx(expected, rel=1e-5)
+    assert found[-2].item() == pytest.approx(-11.0 * (1 + factor))
 
 
 @quick

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require
 from steelyard.objective.ragged import Tokens, dense
 
 
@@ -26,8 +27,8 @@ class Aggregate:
     length: int | None = None
 
     def __post_init__(self) -> None:
-        if self.length is not None and self.length <= 0:
-            raise ValueError(f"aggregate: length must be positive, got {self.length}")
+        positive = self.length is None or self.length > 0
+        require(positive, f"aggregate: length must be positive, got {self.length}")
 
 
 @dataclass(frozen=True, slots=True)

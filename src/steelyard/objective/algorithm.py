@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,9 +49,7 @@ class Algorithm:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for broken, sentence in _contradictions(self):
-            if broken:
-                raise ValueError(f"algorithm {self.name!r}: {sentence}")
+        _refuse(self, _contradictions(self))
 
     @property
     def imitates(self) -> bool:
@@ -99,117 +97,85 @@ class Algorithm:
         Raises:
             ValueError: one sentence that names the axis to change.
         """
-        if self.credit is None or self.imitates:
-            return
-        covered = self.correction is not None or (
-            self.anchor == "behaviour" and self.ratio != "none"
-        )
-        if staleness > 0 and not covered:
-            raise ValueError(
-                f"algorithm {self.name!r}: samples may lag by {staleness} versions and nothing "
-                "corrects for it, since the ratio's denominator is the learner's own "
-                "recomputation; set algorithm.correction, or anchor = 'behaviour'"
-            )
-        if updates_per_batch > 1 and self.ratio == "none" and not isinstance(self.credit, Filter):
-            raise ValueError(
-                f"algorithm {self.name!r}: {updates_per_batch} updates per batch make all but the "
-                "first off-policy, and ratio 'none' is right only for fresh samples; set "
-                "ratio = 'token', or one update"
-            )
-        if updates_per_batch == 1 and self.critic is not None and self.critic.clip is not None:
-            raise ValueError(
-                f"algorithm {self.name!r}: critic.clip holds values near where the batch began, "
-                "and with one update per batch they are still there; set rl.epochs or "
-                "rl.minibatches above 1, or drop it"
-            )
-        if updates_per_batch == 1 and isinstance(self.covariance, KLCov):
-            raise ValueError(
-                f"algorithm {self.name!r}: covariance 'kl_cov' holds tokens near where the batch "
-                "began, and with one update per batch they are still there; set rl.epochs or "
-                "rl.minibatches above 1, or drop it"
-            )
-        if (
-            updates_per_batch > 1
-            and self.correction is not None
-            and self.correction.prox == "first_pass"
-        ):
-            raise ValueError(
-                f"algorithm {self.name!r}: correction.prox = 'first_pass' takes the first update's "
-                f"numbers on the way, and there are {updates_per_batch} updates; use 'recomputed'"
-            )
+        if self.credit is not None and not self.imitates:
+            _refuse(self, _misfits(self, staleness, updates_per_batch))
 
 
-def _contradictions(row: Algorithm) -> list[tuple[bool, str]]:
-    learned = (isinstance(row.credit, RewardToGo) and row.credit.baseline == "learned") or (
-        isinstance(row.credit, GAE)
+def _refuse(row: Algorithm, contradictions: Iterator[str]) -> None:
+    for sentence in contradictions:
+        raise ValueError(f"algorithm {row.name!r}: {sentence}")
+
+
+def _contradictions(row: Algorithm) -> Iterator[str]:
+    """Why these choices cannot be had together, a sentence each."""
+    credit, correction, kl = row.credit, row.correction, row.kl
+    learned = isinstance(credit, GAE) or (
+        isinstance(credit, RewardToGo) and credit.baseline == "learned"
     )
-    rewarded = not isinstance(row.credit, Imitation | Filter | TeacherLogRatio | None)
-    return [
-        (
-            row.limit is not None and row.ratio == "none",
-            "a limit bounds a ratio, and ratio is 'none'; set limit = 'none' too, or a ratio",
-        ),
-        (
-            isinstance(row.credit, Imitation) and row.ratio != "none",
-            "imitation weighs demonstrated tokens, which no policy sampled, so no ratio exists; "
-            "set ratio = 'none'",
-        ),
-        (
-            isinstance(row.credit, Imitation) and row.correction is not None,
-            "imitation weighs demonstrated tokens, which no policy sampled, so there is nothing "
-            "to correct; drop correction",
-        ),
-        (
-            row.correction is not None and row.anchor == "behaviour" and row.ratio != "none",
-            "the ratio is already taken over behaviour, so correction would apply the same weight "
-            "twice; drop it, or set anchor = 'prox'",
-        ),
-        (
-            row.anchor == "behaviour" and row.ratio == "none",
-            "anchor is the denominator of a ratio, and ratio is 'none', so nothing would be "
-            "corrected; set a ratio, or correction",
-        ),
-        (
-            isinstance(row.limit, WideningWindow) and row.ratio in ("sequence", "full"),
+    if row.limit is not None and row.ratio == "none":
+        yield "a limit bounds a ratio, and ratio is 'none'; set limit = 'none' too, or a ratio"
+    if row.imitates and row.ratio != "none":
+        yield "no policy sampled the demonstrations, so no ratio exists; set ratio = 'none'"
+    if row.imitates and correction is not None:
+        yield "no policy sampled the demonstrations: nothing to correct; drop correction"
+    if row.anchor == "behaviour" and row.ratio != "none" and correction is not None:
+        yield "correction and a ratio over behaviour apply the same weight twice; drop one"
+    if row.anchor == "behaviour" and row.ratio == "none":
+        yield "anchor divides a ratio, and there is none, so nothing would be corrected; set one"
+    if isinstance(row.limit, WideningWindow) and row.ratio in ("sequence", "full"):
+        yield (
             f"ratio {row.ratio!r} is one number for the episode, and a window that widens with the "
-            "token's number would limit it differently at each; use ratio = 'prefix'",
-        ),
-        (
-            learned and row.critic is None,
-            "credit needs values and no critic learns them; set critic = 'network' or 'head'",
-        ),
-        (
-            row.critic is not None and not learned,
+            "token's number would limit it differently at each; use ratio = 'prefix'"
+        )
+    if learned and row.critic is None:
+        yield "credit needs values and no critic learns them; set critic = 'network' or 'head'"
+    if row.critic is not None and not learned:
+        yield (
             "a critic would be trained and not used; set critic = 'none', or credit = 'gae' or "
-            "credit = { kind = 'reward_to_go', baseline = 'learned' }",
-        ),
-        (
-            row.kl is not None and row.kl.estimator == "k1_reward" and not rewarded,
-            "kl 'k1_reward' is taken off the reward, which this credit does not read; set "
-            "kl = 'k2', or 'none'",
-        ),
-        (
-            row.kl is not None and row.kl.estimator == "k3_ratio" and row.ratio == "none",
-            "kl 'k3_ratio' multiplies by the ratio, and ratio is 'none'; use 'k2'",
-        ),
-        (
-            row.credit is None and row.distillation is None,
-            "nothing to learn from: neither credit nor distillation; set one of them",
-        ),
-        (
-            row.credit is None and (row.ratio != "none" or row.correction is not None),
-            "a ratio or a correction weighs credit, and there is none; drop them",
-        ),
-        (
-            row.covariance is not None and isinstance(row.credit, Imitation | Filter | None),
-            "covariance compares log-probs with credit, which does not vary here; drop it",
-        ),
-        (
-            row.correction is not None
-            and row.correction.prox == "interpolated"
-            and row.spans_segments,
-            "correction.prox 'interpolated' is defined token by token; use 'recomputed' with a "
-            "ratio over the episode",
-        ),
-        (row.entropy < 0.0, f"entropy must be ≥ 0, got {row.entropy}"),
-    ]
+            "credit = { kind = 'reward_to_go', baseline = 'learned' }"
+        )
+    unrewarded = isinstance(credit, Imitation | Filter | TeacherLogRatio | None)
+    if kl is not None and kl.estimator == "k1_reward" and unrewarded:
+        yield "kl 'k1_reward' lowers the reward, which this credit does not read; set kl = 'k2'"
+    if kl is not None and kl.estimator == "k3_ratio" and row.ratio == "none":
+        yield "kl 'k3_ratio' multiplies by the ratio, and ratio is 'none'; use 'k2'"
+    if credit is None and row.distillation is None:
+        yield "nothing to learn from: neither credit nor distillation; set one of them"
+    if credit is None and (row.ratio != "none" or correction is not None):
+        yield "a ratio or a correction weighs credit, and there is none; drop them"
+    if row.covariance is not None and isinstance(credit, Imitation | Filter | None):
+        yield "covariance compares log-probs with credit, which does not vary here; drop it"
+    if correction is not None and correction.prox == "interpolated" and row.spans_segments:
+        yield "correction.prox 'interpolated' is defined for token ratios; use 'recomputed'"
+    if row.entropy < 0.0:
+        yield f"entropy must be ≥ 0, got {row.entropy}"
+
+
+def _misfits(row: Algorithm, staleness: int, updates: int) -> Iterator[str]:
+    """Why a run whose samples age like this cannot have the algorithm, a sentence each."""
+    correction, critic = row.correction, row.critic
+    over_behaviour = row.anchor == "behaviour" and row.ratio != "none"
+    still_there = (
+        "and with one update per batch they are still there; set rl.epochs or rl.minibatches "
+        "above 1, or drop it"
+    )
+    if staleness > 0 and correction is None and not over_behaviour:
+        yield (
+            f"samples may lag by {staleness} versions and nothing corrects for it, since the "
+            "ratio's denominator is the learner's own recomputation; set algorithm.correction, "
+            "or anchor = 'behaviour'"
+        )
+    if updates > 1 and row.ratio == "none" and not isinstance(row.credit, Filter):
+        yield (
+            f"{updates} updates per batch make all but the first off-policy, and ratio 'none' is "
+            "right only for fresh samples; set ratio = 'token', or one update"
+        )
+    if updates == 1 and critic is not None and critic.clip is not None:
+        yield f"critic.clip holds values near where the batch began, {still_there}"
+    if updates == 1 and isinstance(row.covariance, KLCov):
+        yield f"covariance 'kl_cov' holds tokens near where the batch began, {still_there}"
+    if updates > 1 and correction is not None and correction.prox == "first_pass":
+        yield (
+            "correction.prox = 'first_pass' takes the first update's numbers on the way, and "
+            f"there are {updates} updates; use 'recomputed'"
+        )

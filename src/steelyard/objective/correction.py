@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require
 from steelyard.objective.ragged import Tokens
 from steelyard.objective.ratio import log_ratio
 
@@ -33,21 +34,21 @@ class Correction:
     prox: Literal["recomputed", "first_pass", "interpolated"] = "first_pass"
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.lowest_ratio < self.highest_ratio:
-            raise ValueError(
-                "correction: bounds are absolute ratios with 0 ≤ lowest_ratio < highest_ratio, "
-                f"got {self.lowest_ratio}, {self.highest_ratio}"
-            )
-        if self.kind == "truncate" and self.lowest_ratio > 0.0:
-            raise ValueError(
-                f"correction: truncation has no lower bound, got lowest_ratio="
-                f"{self.lowest_ratio}; use kind = 'mask', or drop it"
-            )
-        if self.highest_ratio < 1.0:
-            raise ValueError(
-                f"correction: highest_ratio = {self.highest_ratio} would weigh down tokens on "
-                "which the engine and the learner agree; it is an absolute ratio, at least 1"
-            )
+        require(
+            0.0 <= self.lowest_ratio < self.highest_ratio,
+            "correction: bounds are absolute ratios with 0 ≤ lowest_ratio < highest_ratio, "
+            f"got {self.lowest_ratio}, {self.highest_ratio}",
+        )
+        require(
+            self.kind == "mask" or self.lowest_ratio == 0.0,
+            f"correction: truncation has no lower bound, got lowest_ratio={self.lowest_ratio}; "
+            "use kind = 'mask', or drop it",
+        )
+        require(
+            self.highest_ratio >= 1.0,
+            f"correction: highest_ratio = {self.highest_ratio} would weigh down tokens on which "
+            "the engine and the learner agree; it is an absolute ratio, at least 1",
+        )
 
 
 class CorrectionWeight(NamedTuple):

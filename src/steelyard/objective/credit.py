@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import given, require, require_finite
 from steelyard.objective.ragged import Runs, Tokens, dense
-from steelyard.objective.returns import _require_finite, gae, reward_to_go, whiten
+from steelyard.objective.returns import gae, reward_to_go, whiten
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,12 @@ class GroupComparison:
     level: Literal["episode", "turn"] = "episode"
 
     def __post_init__(self) -> None:
-        if self.scale == "std" and self.baseline != "mean":
-            raise ValueError(
-                f"credit: scale 'std' is defined for baseline 'mean', not {self.baseline!r}: the "
-                "deviation would be taken around another centre than the one subtracted"
-            )
-        if not self.epsilon >= 0.0:
-            raise ValueError(f"credit: epsilon must be ≥ 0, got {self.epsilon}")
+        require(
+            self.scale == "none" or self.baseline == "mean",
+            f"credit: scale 'std' is defined for baseline 'mean', not {self.baseline!r}: the "
+            "deviation would be taken around another centre than the one subtracted",
+        )
+        require(self.epsilon >= 0.0, f"credit: epsilon must be ≥ 0, got {self.epsilon}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Rewards:
 
     def __post_init__(self) -> None:
         assert self.reward_K.shape == self.episode_K.shape
-        _require_finite(self.reward_K, "a reward")
+        require_finite(self.reward_K, "a reward")
 
     def turns(self) -> Runs:
         """The turns of each episode."""
@@ -153,75 +153,35 @@ def credit(
     of its group reached, under `level="turn"`. An all-equal group has advantage exactly 0 (also
     divided by its deviation: 0 / ε) and keeps its place in the denominator.
     """
-    n_tokens = len(tokens)
+    all_T = torch.arange(len(tokens))
     match rule:
         case Imitation():
-            return Credit(torch.ones(n_tokens), torch.arange(n_tokens))
+            return Credit(torch.ones(len(tokens)), all_T)
         case TeacherLogRatio():
-            assert logp_T is not None
-            assert teacher_logp_T is not None
-            advantage_T = teacher_logp_T.detach() - logp_T.detach()
+            advantage_T = given(teacher_logp_T).detach() - given(logp_T).detach()
             kept = torch.isfinite(advantage_T).nonzero()[:, 0]
             return Credit(advantage_T[kept], kept)
-        case GAE() if rule.level == "token":
-            assert value_T is not None
-            reward_T = _token_rewards(tokens, rewards, reward_T)
-            estimated = gae(
-                reward_T,
-                value_T,
-                tokens.episodes,
-                gamma=rule.gamma,
-                lam=rule.lam,
-                after_E=after_E,
-            )
-            advantage_T = estimated.advantage_X
-            advantage_T = whiten(advantage_T) if rule.whiten else advantage_T
-            return Credit(advantage_T, torch.arange(n_tokens), estimated.target_X)
-    turns = rewards.turns()
-    reward_K = rewards.reward_K
-    if reward_T is not None:
-        reward_K = reward_K.index_add(0, tokens.turn_T, reward_T.to(reward_K.dtype))
+        case GAE():
+            return _of_critic(rule, tokens, rewards, reward_T, given(value_T), after_E)
+    turns, turn_T = rewards.turns(), tokens.turn_T
+    reward_K = _turn_rewards(tokens, rewards, reward_T)
     match rule:
         case Filter():
             kept_E = turns.sum(reward_K) > rule.threshold
-            kept = turns.spread(kept_E)[tokens.turn_T].nonzero()[:, 0]
+            kept = turns.spread(kept_E)[turn_T].nonzero()[:, 0]
             return Credit(torch.ones(len(kept)), kept)
         case RewardToGo():
-            return_T = reward_to_go(reward_K, turns, rule.gamma).index_select(0, tokens.turn_T)
+            return_T = reward_to_go(reward_K, turns, rule.gamma).index_select(0, turn_T)
             if rule.baseline == "none":
-                return Credit(return_T, torch.arange(n_tokens))
-            assert value_T is not None
-            return Credit(return_T - value_T, torch.arange(n_tokens), return_T)
-        case GAE():
-            assert value_T is not None
-            first_K = Runs.of(tokens.turn_T).start_R
-            assert len(first_K) == len(reward_K), "a turn without tokens"
-            estimated = gae(
-                reward_K,
-                value_T[first_K],
-                turns,
-                gamma=rule.gamma,
-                lam=rule.lam,
-                after_E=after_E,
-            )
-            advantage_K = estimated.advantage_X
-            advantage_K = whiten(advantage_K) if rule.whiten else advantage_K
-            return Credit(
-                advantage_K[tokens.turn_T],
-                torch.arange(n_tokens),
-                estimated.target_X[tokens.turn_T],
-            )
-        case GroupComparison() if rule.level == "episode":
-            return_E = turns.sum(reward_K).to(reward_K.dtype)
-            advantage_E, kept_E = group_advantage(return_E, rewards.group_E, rule)
-            advantage_K, kept_K = _to_turns(advantage_E, kept_E, turns)
-            return _to_tokens(advantage_K, kept_K, tokens.turn_T, len(reward_K))
+                return Credit(return_T, all_T)
+            return Credit(return_T - given(value_T), all_T, return_T)
         case GroupComparison():
-            return_K = reward_to_go(reward_K, turns)
-            peers_K = torch.stack([turns.spread(rewards.group_E), turns.ordinal_X()])
-            _, same_K = torch.unique(peers_K, dim=1, return_inverse=True)
-            advantage_K, kept_K = group_advantage(return_K, same_K, rule)
-            return _to_tokens(advantage_K, kept_K, tokens.turn_T, len(return_K))
+            advantage_K, kept_K = _compared(rule, reward_K, turns, rewards.group_E)
+            advantage_T = advantage_K.index_select(0, turn_T)
+            if bool(kept_K.all()):
+                return Credit(advantage_T, all_T)
+            kept = kept_K[turn_T].nonzero()[:, 0]
+            return Credit(advantage_T[kept], kept)
     raise AssertionError(f"no credit for {rule!r}")
 
 
@@ -246,7 +206,7 @@ def group_advantage(
     (leave one out: G/(G−1) times the centred reward).
     """
     assert return_E.shape == group_E.shape
-    _require_finite(return_E, "a reward")
+    require_finite(return_E, "a reward")
     reward_E = return_E.double()
     index_E, n_groups = dense(group_E)
     count_G = torch.bincount(index_E, minlength=n_groups)
@@ -282,37 +242,55 @@ def process_advantage(
     return reward_to_go(normalised_A, Runs.of(turns.run_X[kept_A])), kept_A
 
 
-def _token_rewards(tokens: Tokens, rewards: Rewards, extra_T: Tensor | None) -> Tensor:
-    """A turn's reward arrives with its last token."""
-    reward_T = torch.zeros(len(tokens), dtype=rewards.reward_K.dtype)
-    turns = Runs.of(tokens.turn_T)
-    assert len(turns) == len(rewards.reward_K), "a turn without tokens would lose its reward"
-    reward_T[turns.last_R] = rewards.reward_K
-    return reward_T if extra_T is None else reward_T + extra_T
+def _compared(
+    rule: GroupComparison, reward_K: Tensor, turns: Runs, group_E: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The advantage of each turn, and which turns have one; elsewhere it is 0, to be left out."""
+    return_X, peers_X = turns.sum(reward_K).to(reward_K.dtype), group_E
+    if rule.level == "turn":
+        return_X = reward_to_go(reward_K, turns)
+        place_K = torch.stack([turns.spread(group_E), turns.ordinal_X()])
+        peers_X = torch.unique(place_K, dim=1, return_inverse=True)[1]
+    advantage_A, kept_A = group_advantage(return_X, peers_X, rule)
+    advantage_X = torch.zeros_like(return_X).index_copy(0, kept_A, advantage_A)
+    kept_X = torch.zeros(len(return_X), dtype=torch.bool).index_fill(0, kept_A, True)
+    if rule.level == "turn":
+        return advantage_X, kept_X
+    return turns.spread(advantage_X), turns.spread(kept_X)
+
+
+def _of_critic(
+    rule: GAE,
+    tokens: Tokens,
+    rewards: Rewards,
+    reward_T: Tensor | None,
+    value_T: Tensor,
+    after_E: Tensor | None,
+) -> Credit:
+    owned = Runs.of(tokens.turn_T)
+    assert len(owned) == len(rewards.reward_K), "a turn without tokens would lose its reward"
+    by_turn = rule.level == "turn"
+    if by_turn:
+        reward_X, value_X = _turn_rewards(tokens, rewards, reward_T), value_T[owned.start_R]
+    else:
+        # A turn's reward arrives with its last token.
+        reward_X, value_X = torch.zeros_like(value_T), value_T
+        reward_X[owned.last_R] = rewards.reward_K.to(value_T.dtype)
+        reward_X = reward_X if reward_T is None else reward_X + reward_T
+    runs = rewards.turns() if by_turn else tokens.episodes
+    earned = gae(reward_X, value_X, runs, gamma=rule.gamma, lam=rule.lam, after_E=after_E)
+    advantage_X = whiten(earned.advantage_X) if rule.whiten else earned.advantage_X
+    columns = (advantage_X, earned.target_X)
+    advantage_T, target_T = (x_X[tokens.turn_T] for x_X in columns) if by_turn else columns
+    return Credit(advantage_T, torch.arange(len(tokens)), target_T)
+
+
+def _turn_rewards(tokens: Tokens, rewards: Rewards, reward_T: Tensor | None) -> Tensor:
+    """What each turn earned, its tokens' own rewards included."""
+    if reward_T is None:
+        return rewards.reward_K
+    return rewards.reward_K.index_add(0, tokens.turn_T, reward_T.to(rewards.reward_K.dtype))
 
 
 def _require_share(name: str, value: float) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"credit: {name} must lie in [0, 1], got {value}")
-
-
-def _to_turns(advantage_A: Tensor, kept_A: Tensor, turns: Runs) -> tuple[Tensor, Tensor]:
-    """Episodes' advantages to their turns."""
-    if len(kept_A) == len(turns):
-        return turns.spread(advantage_A), torch.arange(turns.size)
-    row_E = torch.full((len(turns),), -1)
-    row_E[kept_A] = torch.arange(len(kept_A))
-    row_K = turns.spread(row_E)
-    kept_K = (row_K >= 0).nonzero()[:, 0]
-    return advantage_A[row_K[kept_K]], kept_K
-
-
-def _to_tokens(advantage_A: Tensor, kept_A: Tensor, turn_T: Tensor, n_turns: int) -> Credit:
-    """Turns' advantages to their tokens; tokens of absent turns are absent."""
-    if len(kept_A) == n_turns:
-        return Credit(advantage_A.index_select(0, turn_T), torch.arange(len(turn_T)))
-    row_K = torch.full((n_turns,), -1)
-    row_K[kept_A] = torch.arange(len(kept_A))
-    row_T = row_K[turn_T]
-    index_A = (row_T >= 0).nonzero()[:, 0]
-    return Credit(advantage_A[row_T[index_A]], index_A)
+    require(0.0 <= value <= 1.0, f"credit: {name} must lie in [0, 1], got {value}")

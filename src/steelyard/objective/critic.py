@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import given, require
+
 
 @dataclass(frozen=True, slots=True)
 class Critic:
@@ -26,10 +28,10 @@ class Critic:
     coefficient: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.coefficient < math.inf:
-            raise ValueError(f"critic: coefficient must be above 0, got {self.coefficient}")
-        if self.clip is not None and self.clip <= 0.0:
-            raise ValueError(f"critic: clip must be above 0, got {self.clip}; or leave it out")
+        weighs = 0.0 < self.coefficient < math.inf
+        require(weighs, f"critic: coefficient must be above 0, got {self.coefficient}")
+        moves = self.clip is None or self.clip > 0.0
+        require(moves, f"critic: clip must be above 0, got {self.clip}; or leave it out")
 
 
 def value_loss(
@@ -52,7 +54,6 @@ def value_loss(
     plain_X = (value_X - target_X).square()
     if clip is None:
         return plain_X / 2
-    assert old_value_X is not None
-    old_X = old_value_X.detach()
+    old_X = given(old_value_X).detach()
     near_X = old_X + (value_X - old_X).clamp(-clip, clip)
     return torch.maximum(plain_X, (near_X - target_X).square()) / 2

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require
+
 Divergence: TypeAlias = Literal["forward_kl", "reverse_kl", "jsd", "jsd_scaled"]
 
 
@@ -39,24 +41,22 @@ class Distillation:
     coefficient: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.divergence == "jsd" and not 0.0 < self.beta < 1.0:
-            raise ValueError(
-                f"distillation: jsd with beta = {self.beta} is 0 for all students; use "
-                "'forward_kl' for its limit at 0, 'reverse_kl' for 1, or 'jsd_scaled'"
-            )
-        if not 0.0 <= self.beta <= 1.0:
-            raise ValueError(f"distillation: beta must lie in [0, 1], got {self.beta}")
-        if not 0.0 < self.coefficient < math.inf:
-            raise ValueError(f"distillation: coefficient must be above 0, got {self.coefficient}")
-        if self.temperature <= 0.0:
-            raise ValueError(f"distillation: temperature must be above 0, got {self.temperature}")
-        if self.entry_clip is not None and self.divergence not in ("forward_kl", "reverse_kl"):
-            raise ValueError(
-                "distillation: entry_clip bounds the terms of one sum; use it with forward_kl or "
-                "reverse_kl"
-            )
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"distillation: top_k must be at least 1, got {self.top_k}")
+        beta, temperature, top_k = self.beta, self.temperature, self.top_k
+        require(
+            self.divergence != "jsd" or 0.0 < beta < 1.0,
+            f"distillation: jsd with beta = {beta} is 0 for all students; use 'forward_kl' for "
+            "its limit at 0, 'reverse_kl' for 1, or 'jsd_scaled'",
+        )
+        require(0.0 <= beta <= 1.0, f"distillation: beta must lie in [0, 1], got {beta}")
+        weighs = 0.0 < self.coefficient < math.inf
+        require(weighs, f"distillation: coefficient must be above 0, got {self.coefficient}")
+        require(temperature > 0.0, f"distillation: temperature must be above 0, got {temperature}")
+        require(
+            self.entry_clip is None or self.divergence in ("forward_kl", "reverse_kl"),
+            "distillation: entry_clip bounds the terms of one sum; use it with forward_kl or "
+            "reverse_kl",
+        )
+        require(top_k is None or top_k >= 1, f"distillation: top_k must be at least 1, got {top_k}")
 
 
 def divergence(student_logit_CV: Tensor, teacher_logit_CV: Tensor, rule: Distillation) -> Tensor:
@@ -70,32 +70,22 @@ def divergence(student_logit_CV: Tensor, teacher_logit_CV: Tensor, rule: Distill
         kept_CK = teacher_CV.topk(rule.top_k, -1).indices
         student_CV, teacher_CV = _bucketed(student_CV, kept_CK), _bucketed(teacher_CV, kept_CK)
     scale = rule.coefficient * rule.temperature**2
-    match rule.divergence:
-        case "forward_kl":
-            return scale * _kl(teacher_CV, student_CV, rule.entry_clip)
-        case "reverse_kl":
-            return scale * _kl(student_CV, teacher_CV, rule.entry_clip)
-        case "jsd":
-            return scale * _jsd(teacher_CV, student_CV, rule.beta)
-        case "jsd_scaled":
-            if rule.beta == 0.0:
-                return scale * _kl(teacher_CV, student_CV)
-            if rule.beta == 1.0:
-                return scale * _kl(student_CV, teacher_CV)
-            share = rule.beta * (1.0 - rule.beta)
-            return scale / share * _jsd(teacher_CV, student_CV, rule.beta)
+    kind, beta = rule.divergence, rule.beta
+    if kind == "forward_kl" or (kind == "jsd_scaled" and beta == 0.0):
+        return scale * _kl(teacher_CV, student_CV, rule.entry_clip)
+    if kind == "reverse_kl" or (kind == "jsd_scaled" and beta == 1.0):
+        return scale * _kl(student_CV, teacher_CV, rule.entry_clip)
+    share = beta * (1.0 - beta) if kind == "jsd_scaled" else 1.0
+    return scale / share * _jsd(teacher_CV, student_CV, beta)
 
 
 def _kl(p_CV: Tensor, q_CV: Tensor, clip: float | None = None) -> Tensor:
     """Σ_v min(p (log p − log q), clip), of log-probs. An entry that p excludes contributes 0."""
     impossible_CV = p_CV == -math.inf
     # Masked before the product as well, or its gradient would be 0 · ∞.
-    gap_CV = torch.where(impossible_CV, 0.0, p_CV) - torch.where(impossible_CV, 0.0, q_CV)
-    term_CV = torch.where(impossible_CV, 0.0, p_CV).exp() * gap_CV
-    term_CV = torch.where(impossible_CV, 0.0, term_CV)
-    if clip is not None:
-        term_CV = term_CV.clamp(max=clip)
-    return term_CV.sum(-1)
+    p_CV, q_CV = (torch.where(impossible_CV, 0.0, x_CV) for x_CV in (p_CV, q_CV))
+    term_CV = torch.where(impossible_CV, 0.0, p_CV.exp() * (p_CV - q_CV))
+    return (term_CV if clip is None else term_CV.clamp(max=clip)).sum(-1)
 
 
 def _jsd(teacher_CV: Tensor, student_CV: Tensor, beta: float) -> Tensor:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require
 from steelyard.objective.ragged import Tokens
 
 
@@ -28,13 +29,13 @@ class ClipMin:
     dual: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.low <= 1.0 or self.high < 0.0:
-            raise ValueError(
-                f"limit: clip bounds are distances from 1 with 0 ≤ low ≤ 1 and high ≥ 0, got "
-                f"low={self.low}, high={self.high}"
-            )
-        if self.dual is not None and self.dual <= 1.0:
-            raise ValueError(f"limit: dual is an absolute ratio above 1, got {self.dual}")
+        require(
+            0.0 <= self.low <= 1.0 and self.high >= 0.0,
+            "limit: clip bounds are distances from 1 with 0 ≤ low ≤ 1 and high ≥ 0, got "
+            f"low={self.low}, high={self.high}",
+        )
+        bounds = self.dual is None or self.dual > 1.0
+        require(bounds, f"limit: dual is an absolute ratio above 1, got {self.dual}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class WideningWindow:
     upper_for_negative: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.low >= 0.0 and self.high >= 0.0 and self.power >= 0.0):
-            raise ValueError(
-                f"limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
-                f"{self.low}, {self.high}, {self.power}"
-            )
+        require(
+            min(self.low, self.high, self.power) >= 0.0,
+            "limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
+            f"{self.low}, {self.high}, {self.power}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +106,7 @@ class Limited(NamedTuple):
     limited_T: Tensor
 
 
-def limit(
-    log_ratio_T: Tensor,
-    advantage_T: Tensor,
-    tokens: Tokens,
-    rule: Limit | None,
-) -> Limited:
+def limit(log_ratio_T: Tensor, advantage_T: Tensor, tokens: Tokens, rule: Limit | None) -> Limited:
     """J_t, whose gradient is coefficient_t · A_t · ∇ log π_t.
 
     Args:
@@ -132,14 +128,13 @@ def limit(
             return Limited(log_ratio_T.exp() * advantage_T, none_T)
         case ClipMin():
             low = math.log1p(-rule.low) if rule.low < 1.0 else -math.inf
-            top = math.inf if rule.dual is None else math.log(rule.dual)
-            bounds = (log_ratio_T.new_tensor(x) for x in (low, math.log1p(rule.high), top))
-            return _clip_min(log_ratio_T, advantage_T, *bounds)
+            top = None if rule.dual is None else math.log(rule.dual)
+            return _clip_min(log_ratio_T, advantage_T, low, math.log1p(rule.high), top)
         case WideningWindow():
-            width_T = tokens.ordinals().to(log_ratio_T.dtype) ** rule.power
-            high_T = rule.high * width_T
-            top_T = high_T if rule.upper_for_negative else log_ratio_T.new_tensor(math.inf)
-            return _clip_min(log_ratio_T, advantage_T, -rule.low * width_T, high_T, top_T)
+            width_T = tokens.ordinals().to(log_ratio_T.dtype).pow_(rule.power)
+            low_T, high_T = -rule.low * width_T, width_T.mul_(rule.high)
+            top_T = high_T if rule.upper_for_negative else None
+            return _clip_min(log_ratio_T, advantage_T, low_T, high_T, top_T)
         case Mask():
             ratio_T = log_ratio_T.detach().exp()
             outside_T = (ratio_T < rule.lowest_ratio) | (ratio_T > rule.highest_ratio)
@@ -152,14 +147,18 @@ def limit(
             return _constant(log_ratio_T, advantage_T, 0.0, rule.highest_ratio)
 
 
+_Edge = TypeVar("_Edge", float, Tensor)
+
+
 def _clip_min(
-    log_ratio_T: Tensor, advantage_T: Tensor, low: Tensor, high: Tensor, top: Tensor
+    log_ratio_T: Tensor, advantage_T: Tensor, low: _Edge, high: _Edge, top: _Edge | None
 ) -> Limited:
     """Which edge binds depends on the sign of A: `high` above for A > 0, for A < 0 `low` below
     and `top` above. That is the minimum of the two products, without an infinity in one."""
-    gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(low, top)
-    bounded_T = torch.where(advantage_T > 0, gain_T, loss_T)
-    limited_T = (bounded_T.detach() != log_ratio_T.detach()) & (advantage_T != 0)
+    gain_T, loss_T = log_ratio_T.clamp(max=high), log_ratio_T.clamp(min=low, max=top)
+    # A weight of 0 or 1 picks without a branch, which the signs of A would make the CPU guess.
+    bounded_T = torch.lerp(loss_T, gain_T, advantage_T.sign().clamp_(min=0.0).to(loss_T.dtype))
+    limited_T = (bounded_T.detach() != log_ratio_T.detach()) & advantage_T.bool()
     return Limited(bounded_T.exp() * advantage_T, limited_T)
 
 
@@ -170,9 +169,9 @@ def _constant(log_ratio_T: Tensor, advantage_T: Tensor, lowest: float, highest: 
 
 
 def _require_ratios(lowest: float, highest: float) -> None:
-    if not (0.0 <= lowest <= 1.0 <= highest and lowest < highest):
-        raise ValueError(
-            f"limit: lowest_ratio = {lowest} and highest_ratio = {highest} are absolute ratios and "
-            "must lie on either side of 1, the ratio of a fresh sample; for a distance ε from 1 "
-            "write 1 − ε or 1 + ε"
-        )
+    require(
+        0.0 <= lowest <= 1.0 <= highest and lowest < highest,
+        f"limit: lowest_ratio = {lowest} and highest_ratio = {highest} are absolute ratios and "
+        "must lie on either side of 1, the ratio of a fresh sample; for a distance ε from 1 "
+        "write 1 − ε or 1 + ε",
+    )

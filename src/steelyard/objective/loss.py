@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from steelyard.objective.algorithm import Algorithm
-from steelyard.objective.correction import (
-    CorrectionWeight,
-    correction_weight,
-    interpolated_prox,
-)
+from steelyard.objective.checks import all_finite, given
+from steelyard.objective.correction import CorrectionWeight, correction_weight, interpolated_prox
 from steelyard.objective.distillation import Distillation, divergence
 from steelyard.objective.limit import limit
 from steelyard.objective.penalty import ClipCov, KLCov, entropy, kl_value
-from steelyard.objective.ragged import Tokens, all_finite
+from steelyard.objective.ragged import Tokens
 from steelyard.objective.ratio import LogRatio, log_ratio
 
 
@@ -52,19 +50,20 @@ class Fixed:
 
     def take(self, index_T: Tensor) -> Fixed:
         """The part at ascending `index_T`."""
-        versions = self.versions
-        return Fixed(
-            tokens=self.tokens.take(index_T),
-            advantage_T=self.advantage_T[index_T],
-            behaviour_logp_T=_at(self.behaviour_logp_T, index_T),
-            prox_logp_T=_at(self.prox_logp_T, index_T),
-            reference_logp_T=_at(self.reference_logp_T, index_T),
-            wide_T=_at(self.wide_T, index_T),
-            correction=self.correction
-            and CorrectionWeight(*(column_T[index_T] for column_T in self.correction)),
-            chosen_T=_at(self.chosen_T, index_T),
-            versions=versions and versions._replace(token_T=versions.token_T[index_T]),
-        )
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Fixed(**{name: _at(value, index_T) for name, value in columns.items()})
+
+
+def _at(value: Any, index_T: Tensor) -> Any:
+    """The part of a column, of each column in a tuple, or of nothing."""
+    match value:
+        case Tensor():
+            return value[index_T]
+        case Tokens():
+            return value.take(index_T)
+        case tuple():
+            return type(value)(*(_at(part, index_T) for part in value))
+    return value
 
 
 class TokenLoss(NamedTuple):
@@ -94,71 +93,66 @@ def token_loss(logp_T: Tensor, fixed: Fixed, algorithm: Algorithm) -> TokenLoss:
     """
     assert logp_T.shape == fixed.advantage_T.shape
     prox_T = _prox(logp_T, fixed, algorithm)
-    ratio = _log_ratio(logp_T, prox_T, fixed, algorithm)
-    usable_T = ratio.usable_T
-    if _has_sampled_kl(algorithm):
-        assert fixed.reference_logp_T is not None
-        usable_T = usable_T & torch.isfinite(fixed.reference_logp_T)
+    log_ratio_T, usable_T = _log_ratio(logp_T, prox_T, fixed, algorithm)
     correction = fixed.correction
     if algorithm.correction is not None and correction is None:
-        assert fixed.behaviour_logp_T is not None
-        correction = correction_weight(
-            prox_T, fixed.behaviour_logp_T, fixed.tokens, algorithm.correction
-        )
-    whole = bool(usable_T.all())
+        behaviour_T = given(fixed.behaviour_logp_T)
+        correction = correction_weight(prox_T, behaviour_T, fixed.tokens, algorithm.correction)
+    weight_T = None if correction is None else correction.weight_T
+    reference_T = given(fixed.reference_logp_T) if _has_sampled_kl(algorithm) else None
+    if reference_T is not None:
+        usable_T = usable_T & torch.isfinite(reference_T)
+    terms = _Terms(logp_T, prox_T, log_ratio_T, weight_T, reference_T)
     while True:
-        # What is not usable is replaced before it is computed with: a gradient through an
-        # infinity is NaN even where it is not used.
-        value_T, limited_T = _values(
-            logp_T if whole else torch.where(usable_T, logp_T, 0.0),
-            prox_T if whole else torch.where(usable_T, prox_T, 0.0),
-            ratio.value_T if whole else torch.where(usable_T, ratio.value_T, 0.0),
-            usable_T,
-            correction,
-            fixed,
-            algorithm,
-        )
+        whole = int(usable_T.count_nonzero()) == len(usable_T)
+        value_T, limited_T = _values(terms if whole else terms.only(usable_T), fixed, algorithm)
         if all_finite(value_T.detach()):
-            kept_T = value_T if whole else torch.where(usable_T, value_T, 0.0)
-            untouched_T = torch.zeros_like(usable_T)
-            corrected_T = untouched_T if correction is None else correction.limited_T
-            return TokenLoss(kept_T, limited_T, corrected_T, ~usable_T)
+            break
         finite_T = torch.isfinite(value_T.detach())
         assert bool((usable_T & ~finite_T).any())
-        usable_T, whole = usable_T & finite_T, False
+        usable_T = usable_T & finite_T
+    value_T = value_T if whole else torch.where(usable_T, value_T, 0.0)
+    corrected_T = torch.zeros_like(usable_T) if correction is None else correction.limited_T
+    return TokenLoss(value_T, limited_T, corrected_T, ~usable_T)
 
 
-def _values(
-    logp_T: Tensor,
-    prox_T: Tensor,
-    log_ratio_T: Tensor,
-    usable_T: Tensor,
-    correction: CorrectionWeight | None,
-    fixed: Fixed,
-    algorithm: Algorithm,
-) -> tuple[Tensor, Tensor]:
+class _Terms(NamedTuple):
+    """What a token's loss is computed from, besides its credit. None: it has no such term."""
+
+    logp_T: Tensor
+    prox_T: Tensor
+    log_ratio_T: Tensor
+    weight_T: Tensor | None
+    reference_T: Tensor | None
+
+    def only(self, usable_T: Tensor) -> _Terms:
+        """With 0 where it is not usable: a gradient through an infinity is NaN even where the
+        value is not used."""
+        present = {k: x_T for k, x_T in self._asdict().items() if x_T is not None}
+        return self._replace(**{k: torch.where(usable_T, x_T, 0.0) for k, x_T in present.items()})
+
+
+def _values(terms: _Terms, fixed: Fixed, algorithm: Algorithm) -> tuple[Tensor, Tensor]:
     """The loss of each token, and where the limit acted."""
-    advantage_T, covariance = fixed.advantage_T, algorithm.covariance
+    advantage_T, covariance, kl = fixed.advantage_T, algorithm.covariance, algorithm.kl
     if algorithm.ratio == "none":
-        objective_T, limited_T = advantage_T * logp_T, torch.zeros_like(usable_T)
+        objective_T = advantage_T * terms.logp_T
+        limited_T = torch.zeros_like(objective_T, dtype=torch.bool)
     else:
-        objective_T, limited_T = limit(log_ratio_T, advantage_T, fixed.tokens, algorithm.limit)
-    if correction is not None:
-        objective_T = torch.where(usable_T, correction.weight_T, 0.0) * objective_T
+        objective_T, limited_T = limit(
+            terms.log_ratio_T, advantage_T, fixed.tokens, algorithm.limit
+        )
+    if terms.weight_T is not None:
+        objective_T = terms.weight_T * objective_T
     if isinstance(covariance, ClipCov):
-        assert fixed.chosen_T is not None
-        objective_T = torch.where(fixed.chosen_T, objective_T.detach(), objective_T)
+        objective_T = torch.where(given(fixed.chosen_T), objective_T.detach(), objective_T)
     value_T = -objective_T
     if isinstance(covariance, KLCov):
-        assert fixed.chosen_T is not None
-        distance_T = (logp_T - prox_T).abs()
-        value_T = value_T + covariance.coefficient * torch.where(fixed.chosen_T, distance_T, 0.0)
-    if _has_sampled_kl(algorithm):
-        assert algorithm.kl is not None
-        assert fixed.reference_logp_T is not None
-        reference_T = torch.where(usable_T, fixed.reference_logp_T, 0.0)
-        kl_T = kl_value(logp_T, reference_T, algorithm.kl.estimator, log_ratio_T)
-        value_T = value_T + algorithm.kl.coefficient * kl_T
+        distance_T = torch.where(given(fixed.chosen_T), (terms.logp_T - terms.prox_T).abs(), 0.0)
+        value_T = value_T + covariance.coefficient * distance_T
+    if kl is not None and terms.reference_T is not None:
+        kl_T = kl_value(terms.logp_T, terms.reference_T, kl.estimator, terms.log_ratio_T)
+        value_T = value_T + kl.coefficient * kl_T
     return value_T, limited_T
 
 
@@ -183,39 +177,27 @@ def vocabulary_loss(
     if algorithm.entropy > 0.0:
         value_C = value_C - algorithm.entropy * entropy(logit_CV)
     if algorithm.kl is not None and algorithm.kl.estimator == "full":
-        assert reference_logit_CV is not None
         exact = Distillation("reverse_kl", coefficient=algorithm.kl.coefficient)
-        value_C = value_C + divergence(logit_CV, reference_logit_CV, exact)
+        value_C = value_C + divergence(logit_CV, given(reference_logit_CV), exact)
     if algorithm.distillation is not None:
-        assert teacher_logit_CV is not None
-        value_C = value_C + divergence(logit_CV, teacher_logit_CV, algorithm.distillation)
+        value_C = value_C + divergence(logit_CV, given(teacher_logit_CV), algorithm.distillation)
     return value_C
-
-
-def _at(value_T: Tensor | None, index_T: Tensor) -> Tensor | None:
-    return None if value_T is None else value_T[index_T]
 
 
 def _prox(logp_T: Tensor, fixed: Fixed, algorithm: Algorithm) -> Tensor:
     correction = algorithm.correction
-    if correction is not None and correction.prox == "interpolated":
-        assert fixed.behaviour_logp_T is not None
-        assert fixed.versions is not None
-        return interpolated_prox(
-            logp_T,
-            fixed.behaviour_logp_T,
-            version_T=fixed.versions.token_T,
-            prox_version=fixed.versions.prox,
-            version=fixed.versions.policy,
-        )
-    return logp_T.detach() if fixed.prox_logp_T is None else fixed.prox_logp_T
+    if correction is None or correction.prox != "interpolated":
+        return logp_T.detach() if fixed.prox_logp_T is None else fixed.prox_logp_T
+    sampled, prox, policy = given(fixed.versions)
+    behaviour_T = given(fixed.behaviour_logp_T)
+    return interpolated_prox(
+        logp_T, behaviour_T, version_T=sampled, prox_version=prox, version=policy
+    )
 
 
 def _log_ratio(logp_T: Tensor, prox_T: Tensor, fixed: Fixed, algorithm: Algorithm) -> LogRatio:
-    anchor_T = prox_T
-    if algorithm.anchor == "behaviour":
-        assert fixed.behaviour_logp_T is not None
-        anchor_T = fixed.behaviour_logp_T
+    over_behaviour = algorithm.anchor == "behaviour"
+    anchor_T = given(fixed.behaviour_logp_T) if over_behaviour else prox_T
     scope = "token" if algorithm.ratio == "none" else algorithm.ratio
     if fixed.wide_T is None:
         return log_ratio(logp_T, anchor_T, fixed.tokens, scope)

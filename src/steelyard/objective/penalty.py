@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import given, require
 from steelyard.objective.credit import CreditRule, Filter, GroupComparison
 from steelyard.objective.ragged import Runs
 from steelyard.objective.returns import td_error
@@ -38,11 +39,11 @@ class KL:
     estimator: KLEstimator = "k2"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.coefficient < torch.inf:
-            raise ValueError(
-                f"kl: coefficient must be above 0, got {self.coefficient}; to switch it off write "
-                "kl = 'none'"
-            )
+        require(
+            0.0 < self.coefficient < torch.inf,
+            f"kl: coefficient must be above 0, got {self.coefficient}; to switch it off write "
+            "kl = 'none'",
+        )
 
 
 def kl_value(
@@ -68,8 +69,7 @@ def kl_value(
             k2_T = x_T.square() / 2
             return (torch.expm1(-x_T) + x_T).detach() + (k2_T - k2_T.detach())
         case "k3_ratio":
-            assert log_ratio_T is not None
-            return log_ratio_T.exp() * (torch.expm1(-x_T) + x_T)
+            return given(log_ratio_T).exp() * (torch.expm1(-x_T) + x_T)
     raise AssertionError(f"{estimator!r} needs the vocabulary: distillation.divergence")
 
 
@@ -107,8 +107,8 @@ class KLCov:
 
 
 def _require_fraction(fraction: float) -> None:
-    if not 0.0 < fraction <= 1.0:
-        raise ValueError(f"covariance: fraction must lie in (0, 1], got {fraction}; .002 is .2 %")
+    sentence = f"covariance: fraction must lie in (0, 1], got {fraction}; .002 is .2 %"
+    require(0.0 < fraction <= 1.0, sentence)
 
 
 def covariance(logp_T: Tensor, advantage_T: Tensor) -> Tensor:
@@ -125,18 +125,15 @@ def covariance_choice(
     Chosen once over the whole batch from the log-probs at its start, so that micro-batches do not
     change the choice.
     """
-    chosen_T = torch.zeros_like(advantage_T, dtype=torch.bool)
-    if len(chosen_T) == 0:
-        return chosen_T
     covariance_T = covariance(logp_T, advantage_T)
-    count = max(1, int(rule.fraction * len(chosen_T)))
+    count = min(max(1, int(rule.fraction * len(covariance_T))), len(covariance_T))
     if isinstance(rule, KLCov):
-        chosen_T[covariance_T.topk(count).indices] = True
-        return chosen_T
-    inside = ((covariance_T > rule.lowest) & (covariance_T < rule.highest)).nonzero()[:, 0]
-    order = torch.randperm(len(inside), generator=torch.Generator().manual_seed(seed))
-    chosen_T[inside[order[:count]]] = True
-    return chosen_T
+        chosen = covariance_T.topk(count).indices
+    else:
+        inside = ((covariance_T > rule.lowest) & (covariance_T < rule.highest)).nonzero()[:, 0]
+        order = torch.randperm(len(inside), generator=torch.Generator().manual_seed(seed))
+        chosen = inside[order[:count]]
+    return torch.zeros_like(advantage_T, dtype=torch.bool).index_fill(0, chosen, True)
 
 
 def overlong_penalty(length_E: Tensor, *, longest: int, buffer: int) -> Tensor:
@@ -145,10 +142,8 @@ def overlong_penalty(length_E: Tensor, *, longest: int, buffer: int) -> Tensor:
     Added to the reward. A group must be judged mixed by what it solved, not by this: lengths
     always differ. Source: DAPO §3.4, eq. 13 (20480 and 4096 tokens).
     """
-    if not 0 < buffer <= longest:
-        raise ValueError(
-            f"overlong: buffer must lie in (0, longest], got buffer={buffer}, longest={longest}"
-        )
+    sentence = f"overlong: buffer must lie in (0, longest], got {buffer=}, {longest=}"
+    require(0 < buffer <= longest, sentence)
     return ((longest - buffer - length_E) / buffer).clamp(-1.0, 0.0)
 
 
@@ -165,8 +160,6 @@ def potential_reward(
     Source: Ng, Harada and Russell 1999, theorem 1.
     """
     nothing_K = torch.zeros_like(potential_K)
-    if after_E is None:
-        after_E = torch.zeros(len(episodes))
     return td_error(nothing_K, potential_K, episodes, gamma=gamma, after_E=after_E)
 
 
@@ -176,10 +169,10 @@ def shaping_warning(rule: CreditRule | None, gamma: float = 1.0) -> str:
     Summed over an episode with γ = 1 the shaping telescopes to −Φ(h_0), which every episode of a
     group shares.
     """
-    blind = isinstance(rule, GroupComparison) and rule.level == "episode"
-    if gamma == 1.0 and (blind or isinstance(rule, Filter)):
-        return (
-            "potential-based shaping telescopes to the constant −Φ(start) in an episode's return, "
-            "so a comparison of episodes gets nothing from it; use credit at level 'turn' or GAE"
-        )
-    return ""
+    by_episode = isinstance(rule, GroupComparison) and rule.level == "episode"
+    if gamma != 1.0 or not (by_episode or isinstance(rule, Filter)):
+        return ""
+    return (
+        "potential-based shaping telescopes to the constant −Φ(start) in an episode's return, "
+        "so a comparison of episodes gets nothing from it; use credit at level 'turn' or GAE"
+    )

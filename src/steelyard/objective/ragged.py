@@ -7,6 +7,10 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+_BLOCK = 32
+"""Entries that are summed in one product. Short enough to stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class Runs:
 
     @cached_property
     def run_X(self) -> Tensor:
-        """The run of each entry."""
-        return torch.repeat_interleave(self.length_R, output_size=self.size)
+        """The run of each entry: int32, since half the bytes are half the time."""
+        return torch.repeat_interleave(self.length_R.to(torch.int32), output_size=self.size)
 
     def ordinal_X(self) -> Tensor:
         """Place within the run, counted from 1: int32."""
@@ -62,41 +66,45 @@ class Runs:
 
     def running_sum(self, value_X: Tensor) -> Tensor:
         """y_i = Σ_{j ≤ i, same run} x_j: float64 [X]."""
-        total_X = value_X.cumsum(0, dtype=torch.float64)
-        before_R = total_X[self.start_R] - value_X[self.start_R].double()
-        return total_X.sub_(self.spread(before_R))
+        y_X = value_X.to(torch.float64, copy=True)
+        # A run's first entry takes off what the run before it has summed up to.
+        y_X[self.start_R[1:]] -= self.sum(y_X)[:-1]
+        return y_X.cumsum_(0)
 
     def sum_to_go(self, value_X: Tensor, factor: float = 1.0) -> Tensor:
-        """y_i = x_i + factor · y_{i+1} within each run: float64 [X].
+        """y_i = x_i + factor · y_{i+1} within each run: float64 [X]. No entry may be NaN or ∞."""
+        y_X = torch.empty(self.size + -self.size % _BLOCK, dtype=torch.float64)
+        y_X[: self.size], y_X[self.size :] = value_X, 0.0
+        # As if all runs were one; then each run's last entry pays for what the next passes back.
+        first_R = _sum_to_go(y_X, factor)[self.start_R]
+        first_R[:-1] -= factor ** self.length_R[:-1].double() * first_R[1:]
+        y_X.index_add_(0, self.last_R[:-1], first_R[1:], alpha=-factor)
+        return _sum_to_go(y_X, factor)[: self.size]
 
-        All runs step back from their ends together, so this takes as many steps as the longest
-        run has entries, however many runs there are.
-        """
-        y_X = value_X.double()
-        if factor == 1.0:
-            return self.spread(self.sum(y_X)) - self.running_sum(y_X) + y_X
-        y_X = y_X.clone()
-        length_R, order_R = self.length_R.sort(descending=True)
-        last_R = self.last_R[order_R]
-        longest = int(length_R[0]) if len(self) else 0
-        # How many runs are longer than each distance from the end.
-        remaining = len(self) - torch.bincount(length_R, minlength=longest + 1).cumsum(0)
-        for distance, n in enumerate(remaining[1:longest].tolist(), start=1):
-            here = last_R[:n] - distance
-            y_X[here] += factor * y_X[here + 1]
-        return y_X
-
-    def next(self, value_X: Tensor, after_R: Tensor) -> Tensor:
-        """x_{i+1} within the run; after its last entry, the run's own `after_R`."""
+    def next(self, value_X: Tensor, after_R: Tensor | None = None) -> Tensor:
+        """x_{i+1} within the run; after its last entry, the run's own `after_R`, or 0."""
         following_X = torch.cat([value_X[1:], value_X[:1]])
-        following_X[self.last_R] = after_R.to(value_X.dtype)
+        following_X[self.last_R] = 0.0 if after_R is None else after_R.to(value_X.dtype)
         return following_X
 
 
-def all_finite(value_X: Tensor) -> bool:
-    """Whether no entry is infinite or NaN. One pass: an infinity or a NaN spoils the sum, and a
-    sum that is spoilt by overflow alone is looked at again."""
-    return bool(torch.isfinite(value_X.sum())) or bool(torch.isfinite(value_X).all())
+def _sum_to_go(value_X: Tensor, factor: float) -> Tensor:
+    """y_i = x_i + factor · y_{i+1}, float64 [X], as two matrix products over blocks of W entries.
+
+    The first sums within every block, with powers of the factor; what a block gets from the next
+    one is the same recurrence over blocks, with factor^W. All powers are ≥ 0, so a discount never
+    grows.
+    """
+    if len(value_X) <= 1:
+        return value_X
+    missing = -len(value_X) % _BLOCK
+    padded_X = functional.pad(value_X, (0, missing)) if missing else value_X
+    place_W = torch.arange(_BLOCK, dtype=value_X.dtype)
+    power_WW = (factor ** (place_W[:, None] - place_W).clamp(min=0.0)).tril()
+    y_BW = padded_X.view(-1, _BLOCK) @ power_WW
+    next_B = _sum_to_go(y_BW[:, 0], factor**_BLOCK)[1:]
+    y_BW[:-1].addmm_(next_B[:, None], factor ** (_BLOCK - place_W)[None])
+    return y_BW.view(-1)[: len(value_X)]
 
 
 def dense(owner_X: Tensor) -> tuple[Tensor, int]:

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from steelyard.objective.ragged import Runs, Tokens, all_finite
+from steelyard.objective.checks import all_finite
+from steelyard.objective.ragged import Runs, Tokens
 
 Scope: TypeAlias = Literal["none", "token", "prefix", "sequence", "full"]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from steelyard.objective.checks import require, require_finite
 from steelyard.objective.ragged import Runs
 
 
@@ -36,21 +37,25 @@ def reward_to_go(reward_X: Tensor, episodes: Runs, gamma: float = 1.0) -> Tensor
 
 
 def td_error(
-    reward_X: Tensor, value_X: Tensor, episodes: Runs, *, gamma: float, after_E: Tensor
+    reward_X: Tensor,
+    value_X: Tensor,
+    episodes: Runs,
+    *,
+    gamma: float = 1.0,
+    after_E: Tensor | None = None,
 ) -> Tensor:
     """δ_k = r_k + γ V(h_{k+1}) − V(h_k).
 
     Args:
         value_X: V of the history before entry k; for a token at position t it is read at t − 1.
         after_E: V after the last entry of each episode: 0 where it terminated, the critic's value
-            where it was truncated.
+            where it was truncated. None means that every episode terminated.
 
     With V from Monte-Carlo continuations or from a process reward model this is their advantage
     (VinePPO). Source: Sutton 1988.
     """
     following_X = episodes.next(value_X, after_E)
-    delta_X = reward_X.double() + gamma * following_X.double() - value_X.double()
-    return delta_X.to(value_X.dtype)
+    return torch.add(reward_X.to(value_X.dtype), following_X, alpha=gamma) - value_X
 
 
 def gae(
@@ -67,8 +72,8 @@ def gae(
     λ = 0 is the TD error, λ = 1 with γ = 1 the Monte-Carlo return minus the value.
 
     Args:
-        after_E: as in `td_error`; None means that every episode terminated. A truncated episode
-            needs its value there, or the critic learns that running out of tokens is worthless.
+        after_E: as in `td_error`. A truncated episode needs its value there, or the critic learns
+            that running out of tokens is worthless.
 
     The target is taken here, before anyone whitens the advantage: a whitened target would teach
     the critic another scale. λ is per action token or per turn, whichever X is: over tokens
@@ -76,8 +81,6 @@ def gae(
 
     Source: Schulman et al. 2016 (GAE), eq. 16; λ = .95 PPO 2017, table 3.
     """
-    if after_E is None:
-        after_E = torch.zeros(len(episodes))
     delta_X = td_error(reward_X, value_X, episodes, gamma=gamma, after_E=after_E)
     advantage_X = episodes.sum_to_go(delta_X, gamma * lam).to(value_X.dtype)
     return Advantages(advantage_X, advantage_X + value_X)
@@ -134,7 +137,7 @@ def continuation_values(reward_C: Tensor, state_C: Tensor) -> tuple[Tensor, Tens
 
     Source: VinePPO (Kazemnejad et al. 2024).
     """
-    _require_finite(reward_C, "a continuation's reward")
+    require_finite(reward_C, "a continuation's reward")
     state_S, index_C, count_S = torch.unique(state_C, return_inverse=True, return_counts=True)
     total_S = torch.zeros(len(state_S), dtype=torch.float64)
     total_S.index_add_(0, index_C, reward_C.double())
@@ -151,8 +154,8 @@ def process_values(score_K: Tensor, episodes: Runs) -> Tensor:
     themselves are added to `reward_K`. The product falls with length, so long correct solutions
     look worse than short ones. Source: Lightman et al. 2023 (PRM800K).
     """
-    if not bool(((score_K > 0) & (score_K <= 1)).all()):
-        raise ValueError("process scores: each must lie in (0, 1]; they are probabilities")
+    possible = bool(((score_K > 0) & (score_K <= 1)).all())
+    require(possible, "process scores: each must lie in (0, 1]; they are probabilities")
     return episodes.running_sum(score_K.double().log()).exp().to(score_K.dtype)
 
 
@@ -165,8 +168,3 @@ def explained_variance(value_X: Tensor, target_X: Tensor) -> float | None:
     if variance < 1e-12:
         return None
     return 1.0 - float((target_X.double() - value_X.double()).var(unbiased=False)) / variance
-
-
-def _require_finite(value_X: Tensor, what: str) -> None:
-    if not bool(torch.isfinite(value_X).all()):
-        raise ValueError(f"credit: {what} is not finite; unscored episodes must not be passed")

@@ -28,186 +28,128 @@ _CENTRED = GroupComparison()
 _NORMALISED = GroupComparison(scale="std")
 _STD = "ddof 1 and ε 1e-4 are TRL's; the paper states neither"
 
+
+def _row(name: str, source: str, **axes: tuple[Any, str]) -> Algorithm:
+    """The algorithm that makes these choices, each with its source."""
+    choices = {axis: choice for axis, (choice, _) in axes.items()}
+    sources = {axis: told for axis, (_, told) in axes.items()}
+    return Algorithm(name=name, source=source, sources=sources, **choices)
+
+
 _ROWS = (
-    Algorithm(
-        name="reinforce",
-        source="Williams 1992",
-        credit=RewardToGo(),
-        aggregate=_EPISODE_SUM,
-        sources={
-            "credit": "Williams 1992; reward-to-go Sutton et al. 2000",
-            "ratio": _ON_POLICY,
-            "aggregate": "mean over episodes of the sum over tokens",
-        },
+    _row(
+        "reinforce",
+        "Williams 1992",
+        credit=(RewardToGo(), "Williams 1992; reward-to-go Sutton et al. 2000"),
+        ratio=("none", _ON_POLICY),
+        aggregate=(_EPISODE_SUM, "mean over episodes of the sum over tokens"),
     ),
-    Algorithm(
-        name="reinforce_baseline",
-        source="Williams 1992; MIXER 2016",
-        credit=RewardToGo(baseline="learned"),
-        aggregate=_EPISODE_SUM,
-        critic=Critic("head"),
-        sources={
-            "credit": "Williams 1992 §3; a learned baseline as in MIXER, Ranzato et al. 2016",
-            "ratio": _ON_POLICY,
-            "aggregate": "mean over episodes of the sum over tokens",
-            "critic": "MIXER: linear, behind a stop-gradient",
-        },
+    _row(
+        "reinforce_baseline",
+        "Williams 1992; MIXER 2016",
+        credit=(RewardToGo(baseline="learned"), "Williams 1992 §3; MIXER, Ranzato et al. 2016"),
+        ratio=("none", _ON_POLICY),
+        aggregate=(_EPISODE_SUM, "mean over episodes of the sum over tokens"),
+        critic=(Critic("head"), "MIXER: linear, behind a stop-gradient"),
     ),
-    Algorithm(
-        name="rest",
-        source="Gulcehre et al. 2023",
-        credit=Filter(),
-        aggregate=_EPISODE_SUM,
-        sources={
-            "credit": "a return above the threshold; 0 takes any reward",
-            "ratio": "imitation of its own successes",
-            "aggregate": "the sequence's log-likelihood",
-        },
+    _row(
+        "rest",
+        "Gulcehre et al. 2023",
+        credit=(Filter(), "a return above the threshold; 0 takes any reward"),
+        ratio=("none", "imitation of its own successes"),
+        aggregate=(_EPISODE_SUM, "the sequence's log-likelihood"),
     ),
-    Algorithm(
-        name="rloo",
-        source="Ahmadian et al. 2024",
-        credit=GroupComparison(baseline="leave_one_out"),
-        aggregate=_EPISODE_SUM,
-        kl=KL(0.03, "k1_reward"),
-        sources={
-            "credit": "the mean of the others as baseline",
-            "ratio": _ON_POLICY,
-            "aggregate": "the sequence's log-probability",
-            "kl": "in the reward; .03 as in TRL's RLOO trainer",
-        },
+    _row(
+        "rloo",
+        "Ahmadian et al. 2024",
+        credit=(GroupComparison(baseline="leave_one_out"), "the mean of the others as baseline"),
+        ratio=("none", _ON_POLICY),
+        aggregate=(_EPISODE_SUM, "the sequence's log-probability"),
+        kl=(KL(0.03, "k1_reward"), "in the reward; .03 as in TRL's RLOO trainer"),
     ),
-    Algorithm(
-        name="ppo",
-        source="Schulman et al. 2017",
-        credit=GAE(gamma=1.0, lam=0.95),
-        ratio="token",
-        limit=ClipMin(0.2, 0.2),
-        critic=Critic("network"),
-        sources={
-            "credit": "GAE, Schulman et al. 2016; λ .95 PPO 2017; γ 1 for episodes that end",
-            "ratio": "PPO 2017, eq. 6",
-            "limit": "PPO 2017, eq. 7; ε .2",
-            "critic": "InstructGPT, Ouyang et al. 2022: a network of its own",
-            "aggregate": "PPO 2017: mean over time steps",
-        },
+    _row(
+        "ppo",
+        "Schulman et al. 2017",
+        credit=(GAE(1.0, 0.95), "Schulman et al. 2016; λ .95 PPO 2017; γ 1: episodes end"),
+        ratio=("token", "PPO 2017, eq. 6"),
+        limit=(ClipMin(0.2, 0.2), "PPO 2017, eq. 7; ε .2"),
+        aggregate=(Aggregate("token_mean"), "PPO 2017: mean over time steps"),
+        critic=(Critic("network"), "InstructGPT, Ouyang et al. 2022: a network of its own"),
     ),
-    Algorithm(
-        name="grpo",
-        source="DeepSeekMath 2024",
-        credit=_NORMALISED,
-        ratio="token",
-        limit=ClipMin(0.2, 0.2),
-        aggregate=Aggregate("sequence_mean"),
-        kl=KL(0.04, "k3"),
-        sources={
-            "credit": f"DeepSeekMath, Shao et al. 2024, §4.1.2; {_STD}",
-            "ratio": "eq. 3",
-            "limit": "eq. 3; ε .2 is PPO's",
-            "aggregate": "eq. 3: 1/G Σ 1/|o|",
-            "kl": "eq. 4 and §4.2: k3 as a loss, β .04",
-        },
+    _row(
+        "grpo",
+        "DeepSeekMath 2024",
+        credit=(_NORMALISED, f"DeepSeekMath, Shao et al. 2024, §4.1.2; {_STD}"),
+        ratio=("token", "eq. 3"),
+        limit=(ClipMin(0.2, 0.2), "eq. 3; ε .2 is PPO's"),
+        aggregate=(Aggregate("sequence_mean"), "eq. 3: 1/G Σ 1/|o|"),
+        kl=(KL(0.04, "k3"), "eq. 4 and §4.2: k3 as a loss, β .04"),
     ),
-    Algorithm(
-        name="dr_grpo",
-        source="Liu et al. 2025",
-        credit=_CENTRED,
-        ratio="token",
-        limit=ClipMin(0.2, 0.2),
-        aggregate=Aggregate("constant"),
-        sources={
-            "credit": "Dr.GRPO, Liu et al. 2025, §3.2: no deviation",
-            "ratio": "as PPO",
-            "limit": "as PPO: ε .2",
-            "aggregate": "§3.2: a constant, here the run's token limit",
-        },
+    _row(
+        "dr_grpo",
+        "Liu et al. 2025",
+        credit=(_CENTRED, "Dr.GRPO, Liu et al. 2025, §3.2: no deviation"),
+        ratio=("token", "as PPO"),
+        limit=(ClipMin(0.2, 0.2), "as PPO: ε .2"),
+        aggregate=(Aggregate("constant"), "§3.2: a constant, here the run's token limit"),
     ),
-    Algorithm(
-        name="dapo",
-        source="Yu et al. 2025",
-        credit=_NORMALISED,
-        ratio="token",
-        limit=ClipMin(0.2, 0.28),
-        sources={
-            "credit": f"DAPO, Yu et al. 2025, eq. 9; {_STD}; with rl.dynamic_sampling, §3.2",
-            "ratio": "eq. 8",
-            "limit": "§3.1 and §4.1: .2 and .28",
-            "aggregate": "§3.3: every token the same",
-        },
+    _row(
+        "dapo",
+        "Yu et al. 2025",
+        credit=(_NORMALISED, f"DAPO, eq. 9; {_STD}; with rl.dynamic_sampling, §3.2"),
+        ratio=("token", "eq. 8"),
+        limit=(ClipMin(0.2, 0.28), "§3.1 and §4.1: .2 and .28"),
+        aggregate=(Aggregate("token_mean"), "§3.3: every token the same"),
     ),
-    Algorithm(
-        name="cispo",
-        source="MiniMax-M1 2025",
-        credit=_NORMALISED,
-        ratio="token",
-        limit=StopGradientClip(highest_ratio=5.0),
-        sources={
-            "credit": f"MiniMax-M1 2025, §3.1: GRPO's; {_STD}",
-            "ratio": "eq. 5",
-            "limit": "eq. 4–5: no lower bound; the upper is not published, 5 is ScaleRL's",
-            "aggregate": "eq. 4: Σ over all tokens of the group",
-        },
+    _row(
+        "cispo",
+        "MiniMax-M1 2025",
+        credit=(_NORMALISED, f"MiniMax-M1 2025, §3.1: GRPO's; {_STD}"),
+        ratio=("token", "eq. 5"),
+        limit=(
+            StopGradientClip(highest_ratio=5.0),
+            "eq. 4–5: no lower bound; the upper is not published, 5 is ScaleRL's",
+        ),
+        aggregate=(Aggregate("token_mean"), "eq. 4: Σ over all tokens of the group"),
     ),
-    Algorithm(
-        name="gspo",
-        source="Zheng et al. 2025",
-        credit=_NORMALISED,
-        ratio="sequence",
-        limit=ClipMin(3e-4, 4e-4),
-        aggregate=Aggregate("sequence_mean"),
-        sources={
-            "credit": f"GSPO, Zheng et al. 2025, eq. 6; {_STD}",
-            "ratio": "eq. 7, in the token form of eq. 13–14",
-            "limit": "§5.1: 3e-4 and 4e-4, not PPO's .2",
-            "aggregate": "eq. 5 and 13: a mean per sequence",
-        },
+    _row(
+        "gspo",
+        "Zheng et al. 2025",
+        credit=(_NORMALISED, f"GSPO, Zheng et al. 2025, eq. 6; {_STD}"),
+        ratio=("sequence", "eq. 7, in the token form of eq. 13–14"),
+        limit=(ClipMin(3e-4, 4e-4), "§5.1: 3e-4 and 4e-4, not PPO's .2"),
+        aggregate=(Aggregate("sequence_mean"), "eq. 5 and 13: a mean per sequence"),
     ),
-    Algorithm(
-        name="ctpo",
-        source="CTPO (horizon-llm)",
-        credit=_NORMALISED,
-        ratio="prefix",
-        limit=WideningWindow(0.025, 0.05, 0.5),
-        aggregate=Aggregate("sequence_mean"),
-        sources={
-            "credit": f"GRPO's; {_STD}",
-            "ratio": "action tokens only, stop-gradient on the prefix",
-            "limit": ".025, .05, p = .5 (its code's default of 0 is a fixed window)",
-            "aggregate": "the paper's 1/G Σ 1/|o|; its code takes the token mean",
-        },
+    _row(
+        "ctpo",
+        "CTPO (horizon-llm)",
+        credit=(_NORMALISED, f"GRPO's; {_STD}"),
+        ratio=("prefix", "action tokens only, stop-gradient on the prefix"),
+        limit=(WideningWindow(0.025, 0.05, 0.5), "its code's default p = 0 is a fixed window"),
+        aggregate=(Aggregate("sequence_mean"), "1/G Σ 1/|o|; its code takes the token mean"),
     ),
-    Algorithm(
-        name="full_ratio",
-        source="Precup et al. 2000",
-        credit=_CENTRED,
-        ratio="full",
-        limit=Truncate(5.0),
-        aggregate=_EPISODE_SUM,
-        sources={
-            "credit": "the group mean as baseline",
-            "ratio": "importance sampling of whole trajectories, Precup et al. 2000",
-            "limit": "truncated at 5, as CTPO's script caps its sequence weight",
-            "aggregate": "mean over episodes of the sum over tokens",
-        },
+    _row(
+        "full_ratio",
+        "Precup et al. 2000",
+        credit=(_CENTRED, "the group mean as baseline"),
+        ratio=("full", "importance sampling of whole trajectories, Precup et al. 2000"),
+        limit=(Truncate(5.0), "truncated at 5, as CTPO's script caps its sequence weight"),
+        aggregate=(_EPISODE_SUM, "mean over episodes of the sum over tokens"),
     ),
-    Algorithm(
-        name="sft",
-        source="maximum likelihood",
-        credit=Imitation(),
-        sources={"credit": "maximum likelihood", "aggregate": "every token the same"},
+    _row(
+        "sft",
+        "maximum likelihood",
+        credit=(Imitation(), "maximum likelihood"),
+        aggregate=(Aggregate("token_mean"), "every token the same"),
     ),
-    Algorithm(
-        name="opd",
-        source="Thinking Machines 2025",
-        credit=TeacherLogRatio(),
-        ratio="token",
-        anchor="behaviour",
-        sources={
-            "credit": "Thinking Machines 2025: sampled reverse KL, discount 0, coefficient 1",
-            "ratio": "importance sampling over the sampler",
-            "limit": "none in the source",
-            "aggregate": "its sum over tokens, here the mean",
-        },
+    _row(
+        "opd",
+        "Thinking Machines 2025",
+        credit=(TeacherLogRatio(), "sampled reverse KL, discount 0, coefficient 1"),
+        ratio=("token", "importance sampling over the sampler"),
+        anchor=("behaviour", "the sampler"),
+        limit=(None, "none in the source"),
+        aggregate=(Aggregate("token_mean"), "its sum over tokens, here the mean"),
     ),
 )
 
@@ -260,8 +202,7 @@ def as_table(row: Algorithm) -> dict[str, Any]:
         value = getattr(row, axis.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             kinds = {record: kind for kind, record in KINDS[axis.name].items()}
-            only = len(kinds) == 1
-            named = {} if only else {"kind": kinds[type(value)]}
+            named = {"kind": kinds[type(value)]} if len(kinds) > 1 else {}
             value = named | dataclasses.asdict(value)
         elif isinstance(value, Mapping):
             value = dict(value)
