@@ -23,7 +23,7 @@ from steelyard.conductor.batches import GradientWatch, record_bad_batch, spared_
 from steelyard.conductor.checkpoints import last_checkpoint, prune, remove_after
 from steelyard.conductor.clock import StepClock
 from steelyard.conductor.collect import Collected, GroupSource, next_draw
-from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.evaluation import evaluate, evaluation_report, evaluation_requests
 from steelyard.conductor.figures import group_figures
 from steelyard.conductor.listener import Listener, StepReport
 from steelyard.conductor.planning import (
@@ -515,9 +515,7 @@ class _Run:
             seeds=[r.seed for r in requests],
             seconds=time.monotonic() - began,
         )
-        total, by_kind = tally(episodes)
-        kinds = {kind: (part.solved, part.n) for kind, part in by_kind.items()}
-        self._listener.evaluation(name, split, total.solved, total.n, kinds)
+        self._listener.evaluation(evaluation_report(name, split, episodes))
 
     async def _checkpoint(self, step: int) -> None:
         directory = self._store.directory
