@@ -16,7 +16,7 @@ class Alarm:
     `text` is one sentence for a person; `evidence` the numbers behind it; `episodes` the ids of
     those that raised it, the latest last; `tasks` those that they belong to. `subject` is the task
     or reward component that it is about, empty for the run as a whole: an alarm is raised once for
-    each name and subject. `action` is what the run file asks for.
+    each name and subject. `action` is what follows from it.
     """
 
     name: str
