@@ -21,6 +21,7 @@ from steelyard.conductor.watching import checkpoints_kept, strongest, unheeded
 from steelyard.curriculum import TaskOrder
 from steelyard.monitor import view
 from steelyard.monitor.alarms import Alarm, AlarmSettings
+from steelyard.monitor.scanners import read_findings
 from steelyard.store import RunDirectory, RunReader, RunStore
 
 STEPS = 5
@@ -231,9 +232,9 @@ def test_looking_that_fails_is_noted_once_and_the_run_goes_on(folder, monkeypatc
     train(settings, heard)
     notes = [text for text in heard.notes if "by zero" in text]
     assert notes == [
+        "the episodes could not be scanned for shortcuts after the evaluation base:"
+        " ZeroDivisionError: by zero; the run goes on",
         "the alarms could not be checked after step 1: ZeroDivisionError: by zero; the run goes on",
-        "the episodes could not be scanned for shortcuts after step 1: ZeroDivisionError: by zero;"
-        " the run goes on",
     ]
     with RunReader(settings.path) as reader:
         assert [e.text for e in reader.events("note") if e.text in notes] == notes
@@ -241,6 +242,15 @@ def test_looking_that_fails_is_noted_once_and_the_run_goes_on(folder, monkeypatc
     assert len(steps) == 2
     assert heard.told == steps, "nothing is recorded of a step after it was told of"
     assert all({"seconds_watching", "seconds_scanning"} <= s.values.keys() for s in steps)
+
+
+def test_every_episode_is_scanned_those_of_the_last_evaluation_too(finished):
+    with RunReader(finished) as reader:
+        recorded = reader.episode_keys()
+        progress = read_findings(reader)[1]
+        assert [e.name for e in reader.evaluations()][-1] == "final"
+    assert {purpose for *_, purpose in recorded} == {"train", "eval"}
+    assert (progress.scanned, progress.episode) == (len(recorded), recorded[-1][1])
 
 
 def test_a_rollback_keeps_an_older_checkpoint_beside_the_newest():

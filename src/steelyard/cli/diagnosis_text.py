@@ -66,12 +66,12 @@ def draw_findings(shown: Json, console: Console) -> None:
     if not rows:
         return
     table = titled_table("findings")
-    for column in ("severity", "episode", "turn", "paid", "scanner", "what"):
+    for column in ("severity", "episode", "split", "turn", "paid", "scanner", "what"):
         table.add_column(column, overflow="fold")
     for row in rows[:_FEW]:
         turn = "" if row["turn"] is None else str(row["turn"] + 1)
         paid = "?" if row["raw"] is None else f"{row['raw']:g}"
-        cells = (row["episode"], turn, paid, row["scanner"], row["text"])
+        cells = (row["episode"], row["split"], turn, paid, row["scanner"], row["text"])
         table.add_row(
             Text(row["severity"], style=_STYLES[row["severity"]]),
             *(Text(printable(cell)) for cell in cells),

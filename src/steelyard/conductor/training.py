@@ -58,6 +58,7 @@ from steelyard.conductor.watching import (
     PAUSED,
     ROLLBACK,
     Paused,
+    ShortcutScan,
     Watch,
     checkpoints_kept,
     rolled_back_to,
@@ -149,6 +150,7 @@ class _Run:
         # Read now: one that is not there must not be noticed only after the warm start.
         self._teacher, self._reference = teacher_of(settings), named_reference_of(settings)
         self._agreement_is_checked = False
+        self._shortcuts = ShortcutScan(settings.path, tasks.every, store, listener)
 
     async def run(self) -> None:
         """Everything, in order; what an earlier process already did is not done again."""
@@ -468,8 +470,8 @@ class _Run:
         step = report.step
         last = step == rl.steps
         alarms = watch.after_step(step)
-        by_name = {task.name: task for task in self._tasks.every}
-        await asyncio.to_thread(watch.scan_for_shortcuts, step, by_name)
+        scanning = await asyncio.to_thread(self._shortcuts.scan, f"step {step}")
+        self._store.add_metrics(step, "rl", {"seconds_scanning": scanning})
         # Only now, when all of its numbers are recorded; before the evaluation, which takes long.
         self._listener.step(report)
         for alarm in alarms:
@@ -516,6 +518,7 @@ class _Run:
             seconds=time.monotonic() - began,
         )
         self._listener.evaluation(evaluation_report(name, split, episodes))
+        await asyncio.to_thread(self._shortcuts.scan, f"the evaluation {name}")
 
     async def _checkpoint(self, step: int) -> None:
         directory = self._store.directory

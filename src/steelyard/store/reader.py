@@ -171,12 +171,12 @@ class RunReader:
             counts.setdefault(kind, {})[reason] = n
         return counts
 
-    def episode_keys(self, after: int = 0) -> list[tuple[int, str]]:
-        """(key, id) of the episodes recorded after the one with that key, in their order.
+    def episode_keys(self, after: int = 0) -> list[tuple[int, str, str]]:
+        """(key, id, purpose) of the episodes recorded after the one with that key, in their order.
 
         Keys ascend. A resumed run may give those of forgotten episodes to others.
         """
-        return self._rows("SELECT key, id FROM episodes WHERE key > ? ORDER BY key", (after,))
+        return self._rows("SELECT key, id, purpose FROM episodes WHERE key > ? ORDER BY key", (after,))
 
     def call_counts(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Episode id → (tool calls, those of them that could not be read as a call).

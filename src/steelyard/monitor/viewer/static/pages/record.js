@@ -68,6 +68,7 @@ export async function findings(ctx) {
       { label: "scanner", by: (f) => f.scanner, cell: (f) => words(f.scanner) },
       { label: "severity", by: (f) => Object.keys(SEVERITIES).indexOf(f.severity), cell: (f) => h(`span.pill.${SEVERITIES[f.severity] ?? ""}`, null, f.severity) },
       { label: "episode", by: (f) => f.episode, cell: (f) => f.episode, wrap: true, link: true },
+      { label: "split", by: (f) => f.split, cell: (f) => f.split },
       { label: "turn", right: true, by: (f) => f.turn, cell: (f) => (typeof f.turn === "number" ? f.turn + 1 : "–") },
       { label: "paid", right: true, by: (f) => f.raw, cell: (f) => number(f.raw) },
       { label: "what", cell: (f) => f.text, wrap: true },
