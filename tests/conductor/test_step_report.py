@@ -49,7 +49,7 @@ def test_truth_is_compared_on_the_same_episodes_and_errors_are_no_zeros() -> Non
     assert (report.calls, report.call_errors, report.cut) == (10, 0, 1)
     assert report.metrics()["gap"] == report.gap
     # 300 tokens at 100 a second: the engine worked for 3 of 8 seconds, the learner for 2.
-    assert report.waiting == (pytest.approx(5 / 8), pytest.approx(6 / 8))
+    assert report.waiting_shares == (pytest.approx(5 / 8), pytest.approx(6 / 8))
 
 
 def test_without_heldout_checks_there_is_no_gap() -> None:

@@ -150,7 +150,7 @@ def cost(steps: Sequence[StepReport], spark: int) -> Text:
 
 def waiting(steps: Sequence[StepReport]) -> Text:
     """Which share of the last step each half waited for the other, or for tools and graders."""
-    shares = steps[-1].waiting if steps else None
+    shares = steps[-1].waiting_shares if steps else None
     if shares is None:
         return Text("–")
     drawn = Text()

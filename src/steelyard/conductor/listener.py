@@ -62,7 +62,7 @@ class StepReport:
         return self.paid_mean - self.heldout_mean
 
     @property
-    def waiting(self) -> tuple[float, float] | None:
+    def waiting_shares(self) -> tuple[float, float] | None:
         """The shares of the step in which the engine waited, and in which the learner did."""
         whole = self.seconds.get("sampling", 0.0) + self.seconds.get("training", 0.0)
         if not whole or not self.sampling_tokens_per_second:

@@ -412,7 +412,7 @@ class _Run:
             rehearsed
             | reward_parts(collected)
             | group_figures(collected.groups)
-            | clock.waiting(result)
+            | clock.waiting_seconds(result)
         )
         self._store.add_metrics(
             step,

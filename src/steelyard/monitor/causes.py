@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from steelyard.monitor.statistics import wilson_interval
+from steelyard.monitor.statistics import variety, wilson_interval
 from steelyard.monitor.symptoms import Attempt, Symptom
 
 _EXAMPLES = 3
@@ -132,13 +132,9 @@ def _all_failed(
 
 
 def hardly_explores(distinct: float, episodes: float, groups: int = 1) -> bool:
-    """(distinct − groups) / (episodes − groups) ≤ 0.25: the episodes of a group are one sample.
-
-    `distinct` counts the different final workspaces of each of the groups; the ratio is 0 where
-    every group holds only one, 1 where all its episodes differ, whatever the size of a group.
-    False for groups of one episode, which say nothing.
-    """
-    return episodes > groups and distinct - groups <= _HARDLY * (episodes - groups)
+    """`variety` ≤ 0.25: the episodes of a group are one sample. False where it is unknown."""
+    share = variety(distinct, episodes, groups)
+    return share is not None and share <= _HARDLY
 
 
 def _all_wrong(
