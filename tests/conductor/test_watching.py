@@ -12,11 +12,10 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.conductor import Paused, read_run_file, train, watching
+from steelyard.conductor import Paused, obeying, read_run_file, train, watching
 from steelyard.conductor.checkpoints import prune
 from steelyard.conductor.collect import next_draw
 from steelyard.conductor.listener import NullListener
-from steelyard.conductor.training import _Run
 from steelyard.conductor.watching import checkpoints_kept, strongest, unheeded
 from steelyard.curriculum import TaskOrder
 from steelyard.monitor import view
@@ -179,7 +178,7 @@ def test_a_rollback_outlives_a_kill_before_it_and_never_goes_back_to_what_raised
     folder, warned, *_ = made
     changes = ["checkpoint.keep=1", "evaluation.every_steps=0"]
     with monkeypatch.context() as context:
-        context.setattr(_Run, "_roll_back", killed)
+        context.setattr(obeying, "roll_back", killed)
         with pytest.raises(Killed):
             run(folder, "back", "rollback", *changes)
     directory, (alarm,), _ = run(folder, "back", "rollback", *changes, resume=True)
