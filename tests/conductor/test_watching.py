@@ -21,6 +21,7 @@ from steelyard.curriculum import TaskOrder
 from steelyard.monitor import view
 from steelyard.monitor.alarms import Alarm, AlarmSettings
 from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.significance import fisher_tail
 from steelyard.store import RunDirectory, RunReader, RunStore
 
 STEPS = 5
@@ -130,9 +131,9 @@ def test_a_rollback_ends_the_run_with_the_last_good_checkpoint_and_keeps_the_his
     directory, (alarm,), pause = run(folder, "rolled", "rollback", "checkpoint.keep=9")
     assert pause is None
     with RunReader(directory.path) as reader:
-        dev = {e.step: e.tally.solved / e.tally.n for e in reader.evaluations("dev")}
-        best = max(rate for step, rate in dev.items() if step <= 3)
-        good = max(step for step, rate in dev.items() if step <= 2 and rate >= 5 / 6 * best)
+        dev = {e.step: (e.tally.solved, e.tally.n) for e in reader.evaluations("dev")}
+        best = max(dev[step] for step in range(4))
+        good = max(step for step in range(3) if fisher_tail(*best, *dev[step]) > 0.05)
         final = next(e for e in reader.evaluations("test") if e.name == "final")
         assert final.step == good
         shown = view(reader, "alarms")

@@ -42,7 +42,7 @@ async def end_without_tasks(run: RunContext, step: int) -> NoReturn:
 
 
 async def roll_back(run: RunContext, alarm: Alarm) -> None:
-    """Ends the run with the last checkpoint from before the held-out success was lost.
+    """Ends the run with the last good checkpoint from before the alarm showed.
 
     What happened since stays in the record, as the history that led there.
     """
@@ -54,7 +54,7 @@ async def roll_back(run: RunContext, alarm: Alarm) -> None:
             resumable=False,
         )
     with RunReader(run.settings.path) as reader:
-        good = last_good_policy(reader, saved)
+        good = last_good_policy(reader, saved, alarm.since)
     if good is None:
         good = saved[0]  # nothing is known of the others
     text = (

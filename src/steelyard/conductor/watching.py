@@ -151,6 +151,7 @@ def unheeded(path: Path, step: int) -> Alarm | None:
             name=event.data["name"],
             step=step,
             text=event.text,
+            evidence=event.data["evidence"],
             action=event.data["action"],
             subject=event.data["subject"],
         )

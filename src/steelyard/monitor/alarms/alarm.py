@@ -32,6 +32,11 @@ class Alarm:
     def key(self) -> tuple[str, str]:
         return self.name, self.subject
 
+    @property
+    def since(self) -> int:
+        """The first of the steps in which its condition showed: those of its window."""
+        return min(self.evidence.get("window_steps", ()), default=self.step)
+
     def as_json(self) -> dict[str, Any]:
         """Everything but the step and the text, which an event has of its own."""
         return {
