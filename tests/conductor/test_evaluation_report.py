@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[1] / "monitor"))
 from made_run import episode, failed, lost, passed
 
 from steelyard.conductor.evaluation import evaluation_report
+from steelyard.conductor.listener import LineListener
 from steelyard.monitor import view, wilson_interval
 from steelyard.store import RunReader, RunStore
 
@@ -39,6 +41,20 @@ def test_the_interval_is_clustered_by_task_as_the_signals_have_it(tmp_path: Path
 def test_of_errors_alone_there_is_no_rate_and_no_interval() -> None:
     report = evaluation_report("base", "test", [episode("a-or/0", "a-or", lost())])
     assert (report.solved, report.n, report.rate, report.interval) == (0, 0, None, None)
+
+
+def test_tasks_without_a_kind_are_no_kind_of_their_own() -> None:
+    plain = [episode("plain-/0", "plain-", passed()), episode("other-/0", "other-", failed())]
+    assert plain[0].kind == ""
+    stream = io.StringIO()
+    LineListener(stream).evaluation(evaluation_report("base", "test", plain))
+    LineListener(stream).evaluation(
+        evaluation_report("base", "test", [*plain, episode("a-or/0", "a-or", passed())])
+    )
+    assert stream.getvalue().splitlines() == [
+        "evaluation base on test: pass@1=0.500 (1/2)",
+        "evaluation base on test: pass@1=0.667 (2/3) (none)=1/2 or=1/1",
+    ]
 
 
 def test_a_rate_without_spread_is_bounded_by_the_number_of_tasks() -> None:

@@ -82,6 +82,17 @@ def test_search(runs: Path, terms: list[str], total: int) -> None:
         assert view(reader, "episodes", [*terms, "limit=1"])["total"] == total
 
 
+def test_tasks_without_a_kind_can_be_asked_for(tmp_path: Path) -> None:
+    with RunStore.start(tmp_path / "run", {}) as store:
+        for task, n in (("plain-", 2), ("a-or", 3)):
+            store.add_group(1, training_group(1, task, [failed()] * n, [BUGGY] * n), "train", True)
+    with RunReader(tmp_path / "run") as reader:
+        found = view(reader, "episodes", ["kind=(none)"])
+        assert {e["task"] for e in found["episodes"]} == {"plain-"}
+        assert view(reader, "episodes", ["kind="]) == found
+        assert view(reader, "episodes", ["kind=or"])["total"] == 3
+
+
 def test_search_by_finding_reads_what_a_scan_has_finished(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunStore.start(path, {}) as store:

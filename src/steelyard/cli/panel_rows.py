@@ -20,7 +20,7 @@ from steelyard.cli.drawing import (
 )
 from steelyard.conductor.listener import EvaluationReport, StepReport
 from steelyard.episodes import GroupVerdict
-from steelyard.monitor.text import bounds, percent
+from steelyard.monitor.text import bounds, kind_name, percent
 
 
 def reward(steps: Sequence[StepReport], spark: int) -> Text:
@@ -193,11 +193,11 @@ def seconds(steps: Sequence[StepReport]) -> Text:
 
 def kinds(evaluations: Sequence[EvaluationReport], width: int) -> Text:
     """Each kind of the latest evaluation with a bar of its success; 0 is written out."""
-    if not evaluations:
+    if not evaluations or not evaluations[-1].by_kind:
         return Text("–")
     drawn, column = Text(), 0
     for kind, (solved, n) in evaluations[-1].by_kind.items():
-        name = kind or "all"
+        name = kind_name(kind)
         if column + len(name) + 2 > width:
             drawn.append("\n")
             column = 0

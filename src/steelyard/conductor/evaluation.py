@@ -49,7 +49,7 @@ def evaluation_report(name: str, split: str, episodes: Sequence[Episode]) -> Eva
         split,
         total.solved,
         total.n,
-        {kind: (part.solved, part.n) for kind, part in sorted(by_kind.items())},
+        {k: (t.solved, t.n) for k, t in sorted(by_kind.items())} if any(by_kind) else {},
         (rate["low"], rate["high"]) if total.n else None,
     )
 

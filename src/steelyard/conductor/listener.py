@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from steelyard.episodes import GroupVerdict
-from steelyard.monitor.text import printable
+from steelyard.monitor.text import kind_name, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class StepReport:
     held-out checks say of the episodes that both they and the verifier scored, `heldout_scored` in
     number, and `paid_mean` what the verifier says of the same ones. `calls`, `call_errors` (tool
     calls answered with an error) and `cut` (ended by a limit) are counts over all episodes of the
-    step. `reward_interval` bounds the mean reward at 95 %, clustered by task; None where nothing was
-    scored or a reward lies outside [0, 1].
+    step. `reward_interval` bounds the mean reward at 95 %, clustered by task; None where nothing
+    was scored or a reward lies outside [0, 1].
     """
 
     step: int
@@ -93,7 +93,8 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """What one evaluation found: `solved` of `n` scored episodes, and the same two by kind.
+    """What one evaluation found: `solved` of `n` scored episodes, and the same two by kind; no kind
+    where no task has one.
 
     `interval` bounds the rate at 95 %, clustered by task; None where nothing was scored.
     """
@@ -194,7 +195,7 @@ class LineListener:
         )
 
     def evaluation(self, found: EvaluationReport) -> None:
-        kinds = "".join(f" {kind or 'all'}={s}/{of}" for kind, (s, of) in found.by_kind.items())
+        kinds = "".join(f" {kind_name(kind)}={s}/{of}" for kind, (s, of) in found.by_kind.items())
         self._say(
             f"evaluation {found.name} on {found.split}: pass@1={_or_dash(found.rate, '.3f')}"
             f" ({found.solved}/{found.n}){kinds}"

@@ -190,8 +190,9 @@ class SinkListener:
         with RunReader(self._run) as reader:
             (found,) = (e for e in reader.evaluations(split) if e.name == name)
             tallies = {"": found.tally}
-            for kind, of_kind in reader.tallies(name, split, "kind").items():
-                tallies[f"/{kind}"] = of_kind
+            by_kind = reader.tallies(name, split, "kind")
+        if any(by_kind):
+            tallies |= {f"/{kind or 'none'}": of_kind for kind, of_kind in by_kind.items()}
         prefix = f"evaluation/{split}"
         values = {f"{prefix}/pass_at_1{kind}": t.solved / t.n for kind, t in tallies.items() if t.n}
         self._log(values | {f"{prefix}/unscored": float(found.tally.unscored)}, found.step)

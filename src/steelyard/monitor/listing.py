@@ -12,6 +12,7 @@ from steelyard.monitor.outcomes import outcome_rows
 from steelyard.monitor.scanners import read_findings
 from steelyard.monitor.scores import Json, rate, tally_of
 from steelyard.monitor.terms import Terms, read_terms
+from steelyard.monitor.text import NO_KIND
 from steelyard.store import EpisodeFilter, RunReader, lookup
 
 EPISODE_TERMS = (
@@ -30,7 +31,8 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     Terms narrow them further: a purpose (`train`, `eval`), step, task, kind, split, group,
     evaluation, stop_reason, cause or outcome (`solved`, `wrong`, `unscored`), such as
     `stop_reason=turn_limit`; `text` in what the policy wrote or read, a `tool` that it called, a
-    check that `failed`, a scanner with a `finding`. `sort=-n_turns`, `offset=100` and `limit=50`
+    check that `failed`, a scanner with a `finding`. `kind=(none)` are tasks without a kind.
+    `sort=-n_turns`, `offset=100` and `limit=50`
     page through them. `total` counts all that match.
     """
     terms = read_terms(ids, EPISODE_TERMS)
@@ -62,6 +64,8 @@ def _chosen(reader: RunReader, terms: Terms) -> EpisodeFilter:
             raise ValueError(f"{key} is one of {', '.join(allowed)}, got {given[key]!r}")
     if "step" in given:
         given["step"] = _step(given["step"])
+    if given.get("kind") == NO_KIND:
+        given["kind"] = ""
     if "finding" in given:
         given["ids"] = _found_by(reader, given.pop("finding"))
     return EpisodeFilter(**given, named=terms.names or None)

@@ -161,12 +161,15 @@ def _diagnosis(reader: RunReader, ids: Sequence[str]) -> Json:
 
 
 def _findings(reader: RunReader, ids: Sequence[str]) -> Json:
-    """What the scanners found in training and evaluations, and how far they have come. ids: episode,
-    group or task names, scanners, severities, purposes or splits."""
+    """What the scanners found in training and evaluations, and how far they have come. ids:
+    episode, group or task names, scanners, severities, purposes or splits."""
     findings, progress = read_findings(reader)
     of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in findings])}
     rows = [
-        {**f, **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "split", "step", "raw")}}
+        {
+            **f,
+            **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "split", "step", "raw")},
+        }
         for f in findings
         if f["episode"] in of
     ]
