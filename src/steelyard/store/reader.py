@@ -176,7 +176,9 @@ class RunReader:
 
         Keys ascend. A resumed run may give those of forgotten episodes to others.
         """
-        return self._rows("SELECT key, id, purpose FROM episodes WHERE key > ? ORDER BY key", (after,))
+        return self._rows(
+            "SELECT key, id, purpose FROM episodes WHERE key > ? ORDER BY key", (after,)
+        )
 
     def call_counts(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Episode id → (tool calls, those of them that could not be read as a call).
