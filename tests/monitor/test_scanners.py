@@ -423,6 +423,28 @@ def test_evaluations_are_scanned_too_and_each_finding_has_its_purpose(tmp_path: 
         assert of_test["episode"] == "final/test/width/0"
 
 
+def test_findings_are_paged_sorted_and_narrowed(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        store_group(store, 1, [CHEATS["curl"][0], HONEST["the fix"]])
+        store_group(store, 2, [CHEATS["os._exit"][0], CHEATS["sitecustomize"][0]])
+        every = [f.as_json() for f in scan_run(reader, {"width": TASK})]
+        assert [f["severity"] for f in every] == ["suspicious", "cheat", "cheat"]
+        worst = view(reader, "findings", ["sort=severity", "limit=2"])
+        assert (worst["total"], [f["episode"] for f in worst["findings"]]) == (3, ["s2/0", "s2/1"])
+        assert worst["by_scanner"] == {"exits": 1, "network": 1, "planted-files": 1}
+        rest = view(reader, "findings", ["sort=severity", "offset=2", "limit=2"])
+        assert [f["episode"] for f in rest["findings"]] == ["s1/0"]
+        (one,) = view(reader, "findings", ["scanner=exits"])["findings"]
+        assert (one["episode"], one["step"], one["split"]) == ("s2/0", 2, "train")
+        of_group = view(reader, "findings", ["s2"])
+        assert (of_group["total"], of_group["by_scanner"]) == (2, {"exits": 1, "planted-files": 1})
+        assert view(reader, "findings", ["suspicious"])["total"] == 1
+        assert view(reader, "findings", ["nobody"])["findings"] == []
+        with pytest.raises(ValueError, match="sorted by recorded or severity"):
+            view(reader, "findings", ["sort=mood"])
+
+
 def test_a_killed_scan_leaves_no_finding_twice(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunStore.start(path, {}) as store, RunReader(path) as reader:

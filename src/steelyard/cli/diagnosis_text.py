@@ -61,8 +61,8 @@ def draw_verdict(shown: Json, title: str, console: Console) -> None:
 
 def draw_findings(shown: Json, console: Console) -> None:
     rows = sorted(shown["findings"], key=lambda row: list(_STYLES).index(row["severity"]))
-    console.print(_line(f"{len(rows)} findings; {shown['scanned']} of {shown['episodes']} episodes"
-                        " scanned"))  # fmt: skip
+    scanned = f"{shown['scanned']} of {shown['episodes']} episodes scanned"
+    console.print(_line(f"{shown['total']} findings; {scanned}"))
     if not rows:
         return
     table = titled_table("findings")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor.outcomes import outcome_rows
-from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.scanners import Severity, read_findings
 from steelyard.monitor.scores import Json, rate, tally_of
 from steelyard.monitor.terms import Terms, read_terms
 from steelyard.monitor.text import NO_KIND
@@ -23,6 +24,9 @@ _OUTCOMES = ("solved", "wrong", "unscored")
 _PURPOSES = ("train", "eval")
 _GROUP_TERMS = ("verdict",)
 _GROUP_SORTS = ("recorded", "-recorded")
+_FINDING_SORTS = ("recorded", "severity")
+_WORST_FIRST = [severity.value for severity in reversed(Severity)]
+_OF_EPISODE = ("group", "task", "split", "step", "raw")
 
 
 def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -115,6 +119,48 @@ def groups(reader: RunReader, ids: Sequence[str]) -> Json:
             v.value: sum(n for step in counts for name, n in step if name == v)
             for v in GroupVerdict
         },
+    }
+
+
+def findings(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What the scanners found in training and evaluations, and how far they have come. ids:
+    episode, group or task names, splits, purposes, scanners or severities.
+
+    Terms: `scanner=exits`, `sort=severity` for the worst first, `offset=100`, `limit=50`. `total`
+    counts all that match, `by_scanner` those of each scanner that the ids leave.
+    """
+    terms = read_terms(ids, ("scanner",))
+    sort, scanner = terms.sort or "recorded", terms.filters.get("scanner")
+    if sort not in _FINDING_SORTS:
+        raise ValueError(f"findings are sorted by {' or '.join(_FINDING_SORTS)}, got {sort!r}")
+    found, progress = read_findings(reader)
+    if terms.names:
+        episodes_of = lookup.named_episodes(reader, terms.names)
+        own = set(terms.names)
+        found = [
+            f
+            for f in found
+            if f["episode"] in episodes_of or own & {f["scanner"], f["severity"], f["purpose"]}
+        ]
+    by_scanner = Counter(f["scanner"] for f in found)
+    if scanner is not None:
+        found = [f for f in found if f["scanner"] == scanner]
+    if sort == "severity":
+        found.sort(key=lambda f: _WORST_FIRST.index(f["severity"]))
+    end = None if terms.limit is None else terms.offset + terms.limit
+    page = found[terms.offset : end]
+    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in page])}
+    return {
+        "scanned": progress.scanned,
+        "episodes": lookup.n_episodes(reader),
+        "total": len(found),
+        "offset": terms.offset,
+        "by_scanner": dict(sorted(by_scanner.items())),
+        "findings": [
+            {**f, **{k: getattr(of[f["episode"]], k) for k in _OF_EPISODE}}
+            for f in page
+            if f["episode"] in of
+        ],
     }
 
 

@@ -144,7 +144,9 @@ def read_findings(reader: RunReader) -> tuple[list[dict[str, Any]], Progress]:
         data = reader.directory.findings.read_bytes()[: progress.bytes]
     except OSError:
         return [], Progress()
-    return [json.loads(line) for line in data.splitlines()], progress
+    # One array is read in half the time of its lines; a line of JSON holds no line end.
+    found: list[dict[str, Any]] = json.loads(b"[" + b",".join(data.splitlines()) + b"]")
+    return found, progress
 
 
 def _line(finding: Finding) -> bytes:
