@@ -18,6 +18,7 @@ from steelyard.monitor.symptoms import Attempt
 from steelyard.store import RunReader
 
 _HANDED_IN_OR_CUT = (StopReason.SUBMITTED, StopReason.FAILED, StopReason.TRUNCATED)
+_STOP_REASONS = {reason.value: reason for reason in StopReason}
 _WITHOUT_SUCCESS = (GroupVerdict.ALL_FAIL, GroupVerdict.UNSCORED)
 
 
@@ -97,7 +98,7 @@ class RunEvidence:
     ) -> list[tuple[str, Attempt]]:
         """(group, attempt) in the order of recording."""
         found = [
-            (group, Attempt(name, StopReason(stop), raw, cause, None, heldout))
+            (group, Attempt(name, _STOP_REASONS[stop], raw, cause, None, heldout))
             for name, group, stop, raw, cause, heldout in self.reader.query(
                 "SELECT e.id, e.group_id, e.stop_reason, e.raw, e.cause, e.heldout_reward"
                 f" FROM {source} AND (?2 IS NULL OR e.purpose = ?2) ORDER BY e.key",
