@@ -168,7 +168,7 @@ def tasks(reader: RunReader, ids: Sequence[str]) -> Json:
     """Per task: how often it was solved in training and in each evaluation. ids: task names."""
     by_task: dict[str, Json] = {}
     groups_of = lookup.groups_by_task(reader)
-    for (task, kind, split, evaluation), found in reader.rates(
+    for (task, kind, split, evaluation), found in reader.counts(
         ["task", "kind", "split", "evaluation"]
     ).items():
         row = by_task.setdefault(
@@ -196,9 +196,9 @@ def history(reader: RunReader, ids: Sequence[str]) -> Json:
     `cells` holds [task, step, solved, scored, unscored, mean raw reward], the first two being
     positions in `tasks` and `steps`. A task that was not sampled at a step has no cell there.
     """
-    rates = reader.rates(["task", "kind", "step"], EpisodeFilter(purpose="train"))
-    _require_known("training task", ids, {task for task, _, _ in rates})
-    chosen = {key: found for key, found in rates.items() if not ids or key[0] in ids}
+    counts = reader.counts(["task", "kind", "step"], EpisodeFilter(purpose="train"))
+    _require_known("training task", ids, {task for task, _, _ in counts})
+    chosen = {key: found for key, found in counts.items() if not ids or key[0] in ids}
     kinds = {task: kind for task, kind, _ in chosen}
     steps = {step: i for i, step in enumerate(sorted({step for _, _, step in chosen}))}
     names = {task: i for i, task in enumerate(kinds)}

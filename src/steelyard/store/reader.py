@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from steelyard.episodes import Check, Episode, GroupVerdict, Scored, StopReason, Trajectory
 from steelyard.store import browsing, encoding
-from steelyard.store.browsing import EPISODES, Dimension, EpisodeFilter, Rates, Regressions
+from steelyard.store.browsing import (
+    EPISODES,
+    Counts,
+    Dimension,
+    EpisodeFilter,
+    Rates,
+    Regressions,
+)
 from steelyard.store.errors import RunNotFound
 from steelyard.store.layout import RunDirectory
 from steelyard.store.records import (
@@ -311,6 +318,14 @@ class RunReader:
         with `["task", "step"]` each task has a curve, and with `[]` the only key is `()`.
         """
         return browsing.rates(self._connection, by, filters)
+
+    def counts(
+        self,
+        by: Sequence[Dimension],
+        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+    ) -> dict[tuple[Any, ...], Counts]:
+        """Counts of the chosen episodes for each combination of `by`, as `rates` does it."""
+        return browsing.counts(self._connection, by, filters)
 
     def regressions(
         self,

@@ -6,6 +6,7 @@ import { table } from "../table.js";
 import { card, choice, nothing, runHead } from "./parts.js";
 
 const ROWS = 120;
+const MOST = 8;
 
 export async function tasks(ctx) {
   const [{ tasks: all }, past] = await Promise.all([ctx.get("tasks"), ctx.get("history")]);
@@ -15,7 +16,9 @@ export async function tasks(ctx) {
   const set = (changes) => ctx.go(ctx.here(changes), true);
   const options = (name) => [["", "all"], ...[...new Set(all.map((t) => t[name]))].map(kindName).sort().map((v) => [v, v])];
   const order = (name) => ["base", "warm_start"].indexOf(name) + (name === "final" ? 99 : 1) || 50;
-  const evaluations = [...new Set(shown.flatMap((t) => Object.keys(t.evaluations)))].sort((a, b) => order(a) - order(b) || a.localeCompare(b, "en", { numeric: true }));
+  const measured = [...new Set(shown.flatMap((t) => Object.keys(t.evaluations)))].sort((a, b) => order(a) - order(b) || a.localeCompare(b, "en", { numeric: true }));
+  // The first and the newest: a column for each of a hundred evaluations cannot be read.
+  const evaluations = measured.length > MOST ? [...measured.slice(0, 3), ...measured.slice(3 - MOST)] : measured;
   const rate = (label, of) => ({ label, right: true, by: (t) => of(t)?.pass_at_1, cell: (t) => (of(t) ? h("span", { title: `95% ${interval(of(t))}, n=${of(t).n}, ${of(t).unscored} unscored` }, percent(of(t).pass_at_1)) : "–") });
   return [runHead(ctx, "Tasks", `${count(shown.length)} of ${count(all.length)}`), h("div.stack", null,
     h("div.form", null,
@@ -30,6 +33,7 @@ export async function tasks(ctx) {
       rate("training", (t) => t.training),
       ...evaluations.map((e) => rate(words(e), (t) => t.evaluations[e])),
     ], shown.slice(0, 1000), { href: (t) => ctx.to("episodes", { task: t.task }) }),
+    measured.length > MOST ? nothing(`${MOST} of ${count(measured.length)} evaluations: the first three and the newest; the JSON below has them all.`) : null,
     shown.length > 1000 ? nothing(`The first 1,000 of ${count(shown.length)}: narrow them above.`) : null))];
 }
 
