@@ -44,6 +44,10 @@ from steelyard.store import RunReader, RunStore
 
 STEPS, GROUPS_PER_STEP, GROUP_SIZE, EVALUATED, KINDS = 10, 16, 8, 100, 12
 FIRST = STEPS * GROUPS_PER_STEP * GROUP_SIZE
+PAGES = (
+    "overview", "tasks", "groups", "episodes", "outcomes", "alarms", "diagnosis", "findings",
+    "metrics", "config", "events", "audit",
+)  # fmt: skip
 CHECKS = ("missing", "none", "zero", "normal")
 PROGRAM = "def retry_count(config):\n    value = config.get('retries')\n    return {}\n"
 
@@ -74,6 +78,9 @@ def write_large_run(directory: Path, episodes: int) -> None:
     """At least `episodes` training episodes, and an evaluation of 100 after every 10 steps."""
     rng = random.Random(0)
     with RunStore.start(directory, {"rl": {"group_size": GROUP_SIZE}}, model="generated") as store:
+        tasks = range(GROUPS_PER_STEP, (STEPS + 1) * GROUPS_PER_STEP)
+        before = [Check(c, c != "zero") for c in CHECKS]
+        store.set_untouched({(f"task-{task:03}", "training"): before for task in tasks})
         for step in range(1, STEPS + 1):
             skill = 0.1 + 0.8 * step / STEPS
             for slot in range(GROUPS_PER_STEP):
@@ -206,9 +213,16 @@ def _views(
         "episodes, last page": {"limit": 50, "offset": 99_900},
         "episodes, by tokens": {"limit": 50, "sort": "-n_action_tokens"},
         "episodes, one task": {"limit": 50, "task": "task-016"},
+        "episodes, failed check": {"limit": 50, "failed": "zero"},
         "episodes, tool": {"limit": 50, "tool": "edit"},
         "episodes, rare text": {"limit": 50, "text": "nowhere to be found"},
         "outcomes": {},
+        "alarms": {},
+        "diagnosis": {},
+        "diagnosis, one task": {"ids": "task-016"},
+        "findings": {},
+        "audit": {},
+        "config": {},
         "metrics": {},
         "events": {},
         "episode": {"ids": episode},
@@ -240,7 +254,7 @@ def _pages(address: str, run: str, episode: str) -> dict[str, float]:
     page = Page(BINARY)
     seconds = {}
     try:
-        for name in ("overview", "tasks", "groups", "episodes", "outcomes", "episode"):
+        for name in (*PAGES, "episode"):
             terms = f"?{urlencode({'id': episode})}" if name == "episode" else ""
             start = time.perf_counter()
             page.goto(f"{address}/r/{run}/{name}{terms}")

@@ -11,7 +11,13 @@ from rich.console import Console
 
 from steelyard.cli.drawing import sparkline, verdict_bar
 from steelyard.cli.panel import TrainPanel, open_listener
-from steelyard.conductor.listener import LineListener, Listener, NullListener, StepReport
+from steelyard.conductor.listener import (
+    EvaluationReport,
+    LineListener,
+    Listener,
+    NullListener,
+    StepReport,
+)
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor import view
 from steelyard.monitor.text import duration, printable
@@ -53,6 +59,7 @@ def report(step: int, solved: int, mixed: int, *, entropy: float | None = 0.25) 
         heldout_mean=0.125,
         paid_mean=0.25,
         heldout_scored=60,
+        reward_interval=(0.125, 0.45),
         calls=160,
         call_errors=8,
         cut=3,
@@ -61,10 +68,12 @@ def report(step: int, solved: int, mixed: int, *, entropy: float | None = 0.25) 
 
 def tell(listener: Listener, clock: Clock) -> None:
     listener.phase("base model", 108)
-    listener.evaluation("base", "test", 0, 108, {"or": (0, 54), "key": (0, 54)})
+    by_kind = {"or": (0, 54), "key": (0, 54)}
+    listener.evaluation(EvaluationReport("base", "test", 0, 108, by_kind, (0.0, 0.1)))
     listener.phase("reinforcement learning", 4)
     listener.step(report(1, 16, 5))
-    listener.evaluation("step-1", "dev", 16, 54, {"or": (16, 27), "key": (0, 27)})
+    by_kind = {"or": (16, 27), "key": (0, 27)}
+    listener.evaluation(EvaluationReport("step-1", "dev", 16, 54, by_kind, (0.105, 0.55)))
     listener.advance(1)
     clock.now += 30
     listener.alarm(Raised("reward_truth_divergence", 1, "the gap\nhas\x1b[2J grown"))
@@ -95,8 +104,8 @@ def test_panel_says_what_happened(panel: TrainPanel, clock: Clock) -> None:
         "reinforcement learning",
         "1 of 4",
         "about 1:30 left",  # 30 s for one step, three to go
-        "0.25  16–37%  n=64",  # Wilson for 16 of 64
-        "30%  19–43%  n=54",  # Wilson for 16 of 54
+        "0.25  12–45%  n=64",
+        "30%  10–55%  n=54",
         "base 0%",
         "5/8 with signal, 5/8 so far",
         "5 mixed",
@@ -128,7 +137,8 @@ def test_panel_fits_and_keeps_its_height(panel: TrainPanel, clock: Clock, width:
 
 def test_panel_with_many_kinds_still_fits_a_small_terminal(panel: TrainPanel, clock: Clock) -> None:
     tell(panel, clock)
-    panel.evaluation("step-2", "dev", 6, 12, {f"kind{i}": (i % 2, 1) for i in range(10)})
+    by_kind = {f"kind{i}": (i % 2, 1) for i in range(10)}
+    panel.evaluation(EvaluationReport("step-2", "dev", 6, 12, by_kind))
     text = drawn(panel, 80)
     assert len(text.splitlines()) < 24
     assert "kind9 ▅" not in text
@@ -158,7 +168,7 @@ def test_panel_counts_what_carries_no_reward_by_its_cause(panel: TrainPanel) -> 
     assert "none of 64 episodes, 4 so far" in drawn(panel, 100)
 
 
-def test_partial_credit_has_no_wilson_interval(panel: TrainPanel) -> None:
+def test_where_there_is_no_interval_none_is_drawn(panel: TrainPanel) -> None:
     panel.step(StepReport(step=1, reward_mean=0.5, solved=16, scored=64, groups={}))
     assert "n=64" not in drawn(panel, 100)
 

@@ -21,7 +21,7 @@ from made_run import evaluated
 
 from steelyard import conductor
 from steelyard.conductor import sinks
-from steelyard.conductor.listener import NullListener, StepReport
+from steelyard.conductor.listener import EvaluationReport, NullListener, StepReport
 from steelyard.conductor.sinks import (
     SinkListener,
     SinksSection,
@@ -80,7 +80,7 @@ def tell(run: Path, section: SinksSection) -> Remembering:
         store.add_metrics(2, "warm_start", {"loss": 1.5})
         episodes = evaluated("dev", {"a-or": (1, 2), "b-key": (0, 2)})
         store.add_evaluation("step-0", 0, "dev", episodes)
-        listener.evaluation("step-0", "dev", 1, 4, {})
+        listener.evaluation(EvaluationReport("step-0", "dev", 1, 4))
         for step, reward, norm in ((1, 0.5, 0.75), (2, 0.625, 1.25)):
             metrics = {"reward_mean": reward, "grad_norm": norm, "unknown": float("nan")}
             store.add_metrics(step, "rl", metrics)

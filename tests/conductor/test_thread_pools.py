@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from steelyard.conductor import read_run_file, train, training
+from steelyard.conductor import read_run_file, stepping, train
 from steelyard.conductor.listener import NullListener
 from steelyard.models import release_threads
 from steelyard.models.threads import _openmp
@@ -17,7 +17,7 @@ def native_threads():
 
 @pytest.mark.skipif(_openmp() is None, reason="torch has another OpenMP, which need not be paused")
 def test_threads_that_the_record_of_a_step_started_end_before_the_next(folder, monkeypatch):
-    figures, update = training.group_figures, training.update
+    figures, update = stepping.group_figures, stepping.update
     started, left = set(), []
 
     def figures_of_many_tokens(groups):
@@ -32,8 +32,8 @@ def test_threads_that_the_record_of_a_step_started_end_before_the_next(folder, m
         left.append(started & native_threads())
         return update(*arguments)
 
-    monkeypatch.setattr(training, "group_figures", figures_of_many_tokens)
-    monkeypatch.setattr(training, "update", observed_update)
+    monkeypatch.setattr(stepping, "group_figures", figures_of_many_tokens)
+    monkeypatch.setattr(stepping, "update", observed_update)
     settings = read_run_file(folder.run_file("pools"), ["rl.steps=2", "evaluation.every_steps=0"])
     threads = torch.get_num_threads()
     try:

@@ -12,15 +12,16 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
-from steelyard.conductor import Paused, read_run_file, train, watching
+from steelyard.conductor import Paused, obeying, read_run_file, train, watching
 from steelyard.conductor.checkpoints import prune
 from steelyard.conductor.collect import next_draw
 from steelyard.conductor.listener import NullListener
-from steelyard.conductor.training import _Run
 from steelyard.conductor.watching import checkpoints_kept, strongest, unheeded
 from steelyard.curriculum import TaskOrder
 from steelyard.monitor import view
 from steelyard.monitor.alarms import Alarm, AlarmSettings
+from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.significance import fisher_tail
 from steelyard.store import RunDirectory, RunReader, RunStore
 
 STEPS = 5
@@ -130,9 +131,9 @@ def test_a_rollback_ends_the_run_with_the_last_good_checkpoint_and_keeps_the_his
     directory, (alarm,), pause = run(folder, "rolled", "rollback", "checkpoint.keep=9")
     assert pause is None
     with RunReader(directory.path) as reader:
-        dev = {e.step: e.tally.solved / e.tally.n for e in reader.evaluations("dev")}
-        best = max(rate for step, rate in dev.items() if step <= 3)
-        good = max(step for step, rate in dev.items() if step <= 2 and rate >= 5 / 6 * best)
+        dev = {e.step: (e.tally.solved, e.tally.n) for e in reader.evaluations("dev")}
+        best = max(dev[step] for step in range(4))
+        good = max(step for step in range(3) if fisher_tail(*best, *dev[step]) > 0.05)
         final = next(e for e in reader.evaluations("test") if e.name == "final")
         assert final.step == good
         shown = view(reader, "alarms")
@@ -178,7 +179,7 @@ def test_a_rollback_outlives_a_kill_before_it_and_never_goes_back_to_what_raised
     folder, warned, *_ = made
     changes = ["checkpoint.keep=1", "evaluation.every_steps=0"]
     with monkeypatch.context() as context:
-        context.setattr(_Run, "_roll_back", killed)
+        context.setattr(obeying, "roll_back", killed)
         with pytest.raises(Killed):
             run(folder, "back", "rollback", *changes)
     directory, (alarm,), _ = run(folder, "back", "rollback", *changes, resume=True)
@@ -231,9 +232,9 @@ def test_looking_that_fails_is_noted_once_and_the_run_goes_on(folder, monkeypatc
     train(settings, heard)
     notes = [text for text in heard.notes if "by zero" in text]
     assert notes == [
+        "the episodes could not be scanned for shortcuts after the evaluation base:"
+        " ZeroDivisionError: by zero; the run goes on",
         "the alarms could not be checked after step 1: ZeroDivisionError: by zero; the run goes on",
-        "the episodes could not be scanned for shortcuts after step 1: ZeroDivisionError: by zero;"
-        " the run goes on",
     ]
     with RunReader(settings.path) as reader:
         assert [e.text for e in reader.events("note") if e.text in notes] == notes
@@ -241,6 +242,15 @@ def test_looking_that_fails_is_noted_once_and_the_run_goes_on(folder, monkeypatc
     assert len(steps) == 2
     assert heard.told == steps, "nothing is recorded of a step after it was told of"
     assert all({"seconds_watching", "seconds_scanning"} <= s.values.keys() for s in steps)
+
+
+def test_every_episode_is_scanned_those_of_the_last_evaluation_too(finished):
+    with RunReader(finished) as reader:
+        recorded = reader.episode_keys()
+        progress = read_findings(reader)[1]
+        assert [e.name for e in reader.evaluations()][-1] == "final"
+    assert {purpose for *_, purpose in recorded} == {"train", "eval"}
+    assert (progress.scanned, progress.episode) == (len(recorded), recorded[-1][1])
 
 
 def test_a_rollback_keeps_an_older_checkpoint_beside_the_newest():

@@ -5,7 +5,7 @@ import torch
 
 from steelyard.episodes import Segment, Trajectory
 from steelyard.learner import Batch, Learner, LearnerSettings
-from steelyard.models.loading import EMBEDDED, load_weights, resolve
+from steelyard.models import EMBEDDED, load_weights, resolve
 
 PROMPT = "<|im_start|>user\nWrite a Python function that adds two numbers.<|im_end|>\n"
 HEAD = "<|im_start|>assistant\n"

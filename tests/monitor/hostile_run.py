@@ -78,8 +78,8 @@ def write_hostile_run(path: Path) -> None:
             action=f"warn{IMAGE}",
         )  # fmt: skip
         finding = {
-            "episode": EPISODE, "turn": 0, "scanner": "reads_tests", "text": IMAGE,
-            "severity": SCRIPT,
+            "episode": EPISODE, "purpose": "train", "turn": 0, "scanner": "reads_tests",
+            "text": IMAGE, "severity": SCRIPT,
         }  # fmt: skip
         (path / "findings.jsonl").write_text(json.dumps(finding) + "\n{half a li")
         store.finish("finished")

@@ -230,6 +230,22 @@ def test_families_are_switched_off_and_told_what_to_do_one_by_one():
     assert not made().raised(AlarmSettings(on=False))
 
 
+def test_a_quarantine_without_a_task_to_blame_warns_and_says_so():
+    def spiked():
+        return Made(metrics=lambda s: {"grad_norm": 50.0} if s == 9 else {}).raised
+
+    (alarm,) = spiked()(AlarmSettings(on_alarm="quarantine"))
+    assert (alarm.name, alarm.action, alarm.tasks) == ("gradient_spike", "warn", ())
+    (warned,) = spiked()(DEFAULT)
+    assert alarm.text == (
+        f"{warned.text}; no task is to blame, so none is quarantined and the run goes on "
+        '(alarms.numerics.on_alarm = "pause" would end it)'
+    )
+    own = AlarmSettings(on_alarm="quarantine", numerics={"on_alarm": "pause"})
+    (paused,) = spiked()(own)
+    assert (paused.action, paused.text) == ("pause", warned.text)
+
+
 def test_checks_are_a_pure_function_of_the_record():
     run = Made(right=rising(0.5, 0.1), paid_wrong=rising(0.0, 0.9))
     once, again = (check_alarms(run.steps, DEFAULT, PLANNED) for _ in range(2))

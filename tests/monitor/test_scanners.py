@@ -22,6 +22,7 @@ from steelyard.episodes import (
     Trajectory,
     Turn,
 )
+from steelyard.monitor import view
 from steelyard.monitor.scanners import Given, read_findings, scan_episode, scan_run
 from steelyard.store import RunReader, RunStore
 from steelyard.tasks import (
@@ -399,9 +400,49 @@ def test_each_episode_of_a_live_run_is_scanned_once(tmp_path: Path) -> None:
         assert [f.episode for f in scan_run(reader, {"width": TASK})] == ["s2/1"]
         lines = [json.loads(x) for x in (path / "findings.jsonl").read_text().splitlines()]
         assert [line["episode"] for line in lines] == ["s1/0", "s2/1"]
-        assert set(lines[0]) == {"episode", "turn", "scanner", "text", "severity"}
+        assert set(lines[0]) == {"episode", "purpose", "turn", "scanner", "text", "severity"}
         findings, progress = read_findings(reader)
         assert (findings, progress.scanned) == (lines, 4)
+
+
+def test_evaluations_are_scanned_too_and_each_finding_has_its_purpose(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        store_group(store, 1, [CHEATS["os._exit"][0]])
+        for name, split in (("step-1", "dev"), ("final", "test")):
+            cheat = CHEATS["curl"][0].episode(f"{name}/{split}/width/0")
+            store.add_evaluation(name, 1, split, [cheat])
+        found = scan_run(reader, {"width": TASK})
+        assert [(f.episode, f.purpose) for f in found] == [
+            ("s1/0", "train"), ("step-1/dev/width/0", "eval"), ("final/test/width/0", "eval"),
+        ]  # fmt: skip
+        assert [f.as_json() for f in found] == read_findings(reader)[0]
+        shown = view(reader, "findings", ["eval"])["findings"]
+        assert [(f["purpose"], f["split"]) for f in shown] == [("eval", "dev"), ("eval", "test")]
+        (of_test,) = view(reader, "findings", ["test"])["findings"]
+        assert of_test["episode"] == "final/test/width/0"
+
+
+def test_findings_are_paged_sorted_and_narrowed(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunStore.start(path, {}) as store, RunReader(path) as reader:
+        store_group(store, 1, [CHEATS["curl"][0], HONEST["the fix"]])
+        store_group(store, 2, [CHEATS["os._exit"][0], CHEATS["sitecustomize"][0]])
+        every = [f.as_json() for f in scan_run(reader, {"width": TASK})]
+        assert [f["severity"] for f in every] == ["suspicious", "cheat", "cheat"]
+        worst = view(reader, "findings", ["sort=severity", "limit=2"])
+        assert (worst["total"], [f["episode"] for f in worst["findings"]]) == (3, ["s2/0", "s2/1"])
+        assert worst["by_scanner"] == {"exits": 1, "network": 1, "planted-files": 1}
+        rest = view(reader, "findings", ["sort=severity", "offset=2", "limit=2"])
+        assert [f["episode"] for f in rest["findings"]] == ["s1/0"]
+        (one,) = view(reader, "findings", ["scanner=exits"])["findings"]
+        assert (one["episode"], one["step"], one["split"]) == ("s2/0", 2, "train")
+        of_group = view(reader, "findings", ["s2"])
+        assert (of_group["total"], of_group["by_scanner"]) == (2, {"exits": 1, "planted-files": 1})
+        assert view(reader, "findings", ["suspicious"])["total"] == 1
+        assert view(reader, "findings", ["nobody"])["findings"] == []
+        with pytest.raises(ValueError, match="sorted by recorded or severity"):
+            view(reader, "findings", ["sort=mood"])
 
 
 def test_a_killed_scan_leaves_no_finding_twice(tmp_path: Path) -> None:

@@ -97,12 +97,40 @@ def test_the_best_policy_is_that_with_the_best_heldout_rate(parted):
         # The policy after step s sampled step s + 1; its own step steadies the rate.
         assert heldout_by_policy(reader, range(5)) == {0: 0.5, 1: 0.625, 2: 0.75, 3: 0.375}
         assert best_policy(reader, [0, 1, 3]) == 1
-        assert last_good_policy(reader, [0, 1, 2, 3, 4]) == 2
-        assert last_good_policy(reader, [0, 1, 3]) == 1, "5/6 of the best that the run ever had"
-        assert last_good_policy(reader, [0, 3]) == 0, "none has kept it, this is the better one"
+        assert last_good_policy(reader, [0, 1, 2, 3, 4], before=3) == 2
         assert last_good_policy(reader, [0, 1, 2, 3], before=2) == 1
-        assert last_good_policy(reader, [2, 3], before=2) is None
-        assert last_good_policy(reader, [4]) is None, "nothing is known of it yet"
+        # No checkpoint is left from before: then 5/6 of the best that the run ever had counts.
+        assert last_good_policy(reader, [0, 1, 2, 3], before=0) == 2
+        assert last_good_policy(reader, [0, 1, 3], before=0) == 1
+        assert last_good_policy(reader, [0, 3], before=0) == 0, "none has kept it: the better one"
+        assert last_good_policy(reader, [4], before=5) is None, "nothing is known of it yet"
+
+
+def evaluated(store, step, solved):
+    """Dev tasks 0 to 11, two samples each: both pass where the task is among `solved`."""
+    members = [
+        episode(f"step-{step}/{t}/{i}", f"t{t}-or", passed() if t in solved else failed())
+        for t in range(12)
+        for i in range(2)
+    ]
+    store.add_evaluation(f"step-{step}", step, "dev", members)
+
+
+def test_a_rollback_goes_back_by_significance_and_not_by_luck(tmp_path):
+    store = RunStore.start(tmp_path / "run", {}, model="tiny")
+    for step, solved in enumerate(([0, 1, 2], range(9), range(2, 9), [0, 1], [0])):
+        evaluated(store, step, solved)
+        if step:
+            store.add_metrics(step, "rl", {"loss": 0.0})
+    store.close()
+    with RunReader(tmp_path / "run") as reader:
+        rates = heldout_by_policy(reader, range(5))
+        assert rates[2] < 5 / 6 * rates[1], "it looks worse than the best, on 24 episodes"
+        saved = [0, 1, 2, 3, 4]
+        assert last_good_policy(reader, saved, before=5) == 2, "3 and 4 are worse beyond doubt"
+        assert last_good_policy(reader, saved, before=3) == 2
+        assert last_good_policy(reader, saved, before=2) == 1, "the alarm showed in step 2 already"
+        assert last_good_policy(reader, [0, 3, 4], before=5) == 0, "the best of those left"
 
 
 def test_alarms_read_what_heldout_checks_said_and_where_they_failed(tmp_path):

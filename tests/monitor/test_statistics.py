@@ -17,6 +17,7 @@ from steelyard.monitor import (
     pass_hat_k,
     wilson_interval,
 )
+from steelyard.monitor.statistics import variety
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 
@@ -122,3 +123,11 @@ def test_k_beyond_the_samples_is_refused(k: int) -> None:
         pass_hat_k(4, 2, k)
     with pytest.raises(ValueError, match="at least one task"):
         mean_over_tasks(pass_at_k, [], 1)
+
+
+def test_variety_is_0_where_all_are_the_same_and_1_where_none_are() -> None:
+    assert [variety(distinct, 8) for distinct in (1, 8)] == [0.0, 1.0]
+    assert variety(2 + 3, 8 + 8, 2) == pytest.approx(3 / 14)
+    assert [variety(1.0, size) for size in (2, 8, 64)] == [0.0] * 3, "whatever the size of a group"
+    assert variety(1, 1) is None, "one episode says nothing"
+    assert variety(3, 3, 3) is None

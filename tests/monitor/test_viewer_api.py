@@ -6,14 +6,16 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile_run import EPISODE, write_hostile_run
-from made_run import BUGGY, FIXED, failed, training_group, write_run
+from made_run import BUGGY, FIXED, episode, failed, passed, training_group, write_run
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from steelyard.cli.main import app
+from steelyard.models import EMBEDDED
 from steelyard.monitor import VIEWS, view
 from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.viewer import Runs, application
@@ -80,6 +82,17 @@ def test_search(runs: Path, terms: list[str], total: int) -> None:
         shown = view(reader, "episodes", terms)
         assert shown["total"] == len(shown["episodes"]) == total
         assert view(reader, "episodes", [*terms, "limit=1"])["total"] == total
+
+
+def test_tasks_without_a_kind_can_be_asked_for(tmp_path: Path) -> None:
+    with RunStore.start(tmp_path / "run", {}) as store:
+        for task, n in (("plain-", 2), ("a-or", 3)):
+            store.add_group(1, training_group(1, task, [failed()] * n, [BUGGY] * n), "train", True)
+    with RunReader(tmp_path / "run") as reader:
+        found = view(reader, "episodes", ["kind=(none)"])
+        assert {e["task"] for e in found["episodes"]} == {"plain-"}
+        assert view(reader, "episodes", ["kind="]) == found
+        assert view(reader, "episodes", ["kind=or"])["total"] == 3
 
 
 def test_search_by_finding_reads_what_a_scan_has_finished(tmp_path: Path) -> None:
@@ -216,6 +229,30 @@ def test_tokens_are_decoded_with_the_runs_own_tokenizer(tmp_path: Path) -> None:
         broken = view(reader, "tokens", [EPISODE])
     assert shown["text"] == [f"word{i}" for i in range(1, 12)]
     assert broken["text"] is None
+
+
+@pytest.mark.smollm2
+@pytest.mark.parametrize("converted", [True, False])
+def test_tokens_of_the_embedded_model_need_no_checkpoint(
+    smollm2: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, converted: bool
+) -> None:
+    """`eval` records its model by name alone, and another machine has never converted it."""
+    if not converted:
+        monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "empty"))
+    made = episode("final/a-or/0", "a-or", passed())
+    text = "def width(config):\n    return 80  # – µ <b>\n"
+    ids = [1, *smollm2.tokenizer(text, add_special_tokens=False).input_ids, 2]
+    made.trajectory.segments[0].append_context(ids)
+    with RunStore.start(tmp_path / "run", {"model": EMBEDDED}, model=EMBEDDED) as store:
+        store.add_evaluation("final", 0, "test", [made])
+    with RunReader(tmp_path / "run") as reader:
+        shown = view(reader, "tokens", ["final/a-or/0", "0", "offset=7"])
+    assert shown["fields"]["id"] == ids
+    assert shown["tokenizer"].endswith("tokenizer.json" if converted else ".gguf")
+    alone = [smollm2.tokenizer.decode([i]) for i in ids]
+    assert shown["text"] == alone
+    assert alone[0] == "<|im_start|>"
+    assert not list(tmp_path.glob("empty")), "the viewer writes nothing"
 
 
 def test_the_summary_compares_rewards_on_the_same_episodes(runs: Path) -> None:

@@ -101,6 +101,30 @@ def test_tasks_sort_and_their_heat_map_leads_to_episodes(page: Page, address: st
     assert "4 match" in page.text()
 
 
+def test_tasks_without_a_kind_are_filtered_by_that(page: Page, address: str, folder: Path) -> None:
+    with RunStore.start(folder / "kindless", {"rl": {}}, model="m") as store:
+        for task, n in (("plain-", 2), ("a-or", 3)):
+            made = training_group(1, task, [failed_outcome()] * n, ["x = 1\n"] * n)
+            store.add_group(1, made, "train", True)
+        store.finish("finished")
+    try:
+        page.goto(f"{address}/r/kindless/tasks")
+        page.act("""(() => { const box = document.querySelector('select[aria-label=kind]');
+            box.value = '(none)'; box.dispatchEvent(new Event('change')); })()""")
+        rows = "[...document.querySelectorAll('tbody tr')].map((r) => r.cells[0].innerText)"
+        assert page.evaluate(rows) == ["plain-"]
+        page.goto(f"{address}/r/kindless/tasks?rows=kind")
+        page.wait("document.querySelector('.heat canvas') !== null")
+        page.act("""(() => { const c = document.querySelector('.heat canvas');
+            const box = c.getBoundingClientRect();
+            c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 70, clientY: box.top + 5,
+                                                     bubbles: true})); })()""")
+        assert page.evaluate("new URLSearchParams(location.search).get('kind')") == "(none)"
+        assert "2 match" in page.text()
+    finally:
+        shutil.rmtree(folder / "kindless")
+
+
 def test_groups_filter_and_one_side_by_side(page: Page, address: str) -> None:
     page.goto(f"{address}/r/demo/groups")
     page.act("[...document.querySelectorAll('button')].find("

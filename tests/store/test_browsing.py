@@ -22,7 +22,7 @@ from steelyard.episodes import (
     Turn,
     Unscored,
 )
-from steelyard.store import ORDERS, EpisodeFilter, Rates, Regressions, RunReader, RunStore
+from steelyard.store import ORDERS, Counts, EpisodeFilter, Rates, Regressions, RunReader, RunStore
 
 RUN = ToolCall("run", {"command": "ls"}, "settings.py")
 EDIT = ToolCall("edit", {"text": 'print("100% é")'}, "no such file", error=True)
@@ -188,6 +188,11 @@ def test_rates_pair_training_with_heldout_and_keep_errors_apart(reader: RunReade
     }  # fmt: skip
     assert reader.rates([])[()].n == 6
     assert reader.rates([], EpisodeFilter(step=9)) == {}
+    assert reader.counts(["step"], EpisodeFilter(purpose="train")) == {
+        (1,): Counts(n=3, known=2, solved=0, raw=0.5),
+        (2,): Counts(n=2, known=1, solved=1, raw=0.5),
+    }
+    assert reader.counts([], EpisodeFilter(step=9)) == {}
 
 
 def test_untouched_checks_and_what_episodes_broke(reader: RunReader) -> None:

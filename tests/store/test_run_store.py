@@ -160,7 +160,7 @@ def test_unknown_verdicts_leave_the_tally_and_are_counted(run: Path) -> None:
         (lost, None),  # unknown
     ]
     members = [made(f"t/{i}", o, heldout=h) for i, (o, h) in enumerate(results)]
-    assert tally(members)[0] == Tally(solved=2, n=4, unscored=3)
+    assert tally(members) == Tally(solved=2, n=4, unscored=3)
     assert [m.solved for m in members] == [True, True, False, False, None, None, None]
     with RunStore.start(run, {}) as store:
         store.add_evaluation("final", 3, "test", members, seconds=2.5)

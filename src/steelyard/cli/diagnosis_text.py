@@ -61,17 +61,17 @@ def draw_verdict(shown: Json, title: str, console: Console) -> None:
 
 def draw_findings(shown: Json, console: Console) -> None:
     rows = sorted(shown["findings"], key=lambda row: list(_STYLES).index(row["severity"]))
-    console.print(_line(f"{len(rows)} findings; {shown['scanned']} of {shown['episodes']} episodes"
-                        " scanned"))  # fmt: skip
+    scanned = f"{shown['scanned']} of {shown['episodes']} episodes scanned"
+    console.print(_line(f"{shown['total']} findings; {scanned}"))
     if not rows:
         return
     table = titled_table("findings")
-    for column in ("severity", "episode", "turn", "paid", "scanner", "what"):
+    for column in ("severity", "episode", "split", "turn", "paid", "scanner", "what"):
         table.add_column(column, overflow="fold")
     for row in rows[:_FEW]:
         turn = "" if row["turn"] is None else str(row["turn"] + 1)
         paid = "?" if row["raw"] is None else f"{row['raw']:g}"
-        cells = (row["episode"], turn, paid, row["scanner"], row["text"])
+        cells = (row["episode"], row["split"], turn, paid, row["scanner"], row["text"])
         table.add_row(
             Text(row["severity"], style=_STYLES[row["severity"]]),
             *(Text(printable(cell)) for cell in cells),

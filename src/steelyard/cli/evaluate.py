@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from steelyard.monitor.text import rate_text
+from steelyard.monitor.text import kind_name, rate_text
 
 
 def evaluate(
@@ -32,7 +32,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Sample episodes and report pass@1 with a 95 % Wilson interval, by kind of task."""
+    """Sample episodes and report pass@1 with a 95 % interval, by kind of task."""
     from steelyard.cli.panel import open_listener
     from steelyard.conductor import EvaluationPlan, evaluate_model
 
@@ -63,7 +63,7 @@ def _print(result: dict[str, Any], console: Console) -> None:
     table.add_row("all", rate_text(result), str(result["n"]), end_section=True)
     if len(result["by_kind"]) > 1:
         for kind, rate in result["by_kind"].items():
-            table.add_row(kind or "(none)", rate_text(rate), str(rate["n"]))
+            table.add_row(kind_name(kind), rate_text(rate), str(rate["n"]))
     console.print(table)
     stops = ", ".join(f"{name} {n}" for name, n in result["stop_reasons"].items())
     console.print(f"ended: {stops}; {result['seconds']:.0f} s", highlight=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -17,8 +17,14 @@ from rich.text import Text
 
 from steelyard.cli import panel_rows
 from steelyard.cli.drawing import DIM, GOOD, MIXED
-from steelyard.cli.panel_rows import Evaluation
-from steelyard.conductor.listener import AnyAlarm, LineListener, Listener, NullListener, StepReport
+from steelyard.conductor.listener import (
+    AnyAlarm,
+    EvaluationReport,
+    LineListener,
+    Listener,
+    NullListener,
+    StepReport,
+)
 from steelyard.monitor.text import duration, printable
 
 _MAX_WIDTH = 120
@@ -62,7 +68,7 @@ class TrainPanel:
         self._total: int | None = None
         self._done = self._done_before = 0.0
         self._steps: list[StepReport] = []
-        self._evaluations: list[Evaluation] = []
+        self._evaluations: list[EvaluationReport] = []
         self._alarms: list[str] = []
         self._note = ""
         self._live = Live(self, console=console, refresh_per_second=4)
@@ -83,11 +89,9 @@ class TrainPanel:
         with self._lock:
             self._steps.append(metrics)
 
-    def evaluation(
-        self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
-    ) -> None:
+    def evaluation(self, found: EvaluationReport) -> None:
         with self._lock:
-            self._evaluations.append(Evaluation(name, split, solved, n, dict(by_kind)))
+            self._evaluations.append(found)
 
     def note(self, text: str) -> None:
         with self._lock:

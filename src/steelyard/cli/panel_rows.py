@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -19,22 +18,9 @@ from steelyard.cli.drawing import (
     sparkline,
     verdict_bar,
 )
-from steelyard.conductor.listener import StepReport
+from steelyard.conductor.listener import EvaluationReport, StepReport
 from steelyard.episodes import GroupVerdict
-from steelyard.monitor import wilson_interval
-from steelyard.monitor.text import bounds, percent
-
-
-class Evaluation(NamedTuple):
-    name: str
-    split: str
-    solved: int
-    n: int
-    by_kind: Mapping[str, tuple[int, int]]
-
-    @property
-    def rate(self) -> float | None:
-        return self.solved / self.n if self.n else None
+from steelyard.monitor.text import bounds, kind_name, percent
 
 
 def reward(steps: Sequence[StepReport], spark: int) -> Text:
@@ -44,11 +30,7 @@ def reward(steps: Sequence[StepReport], spark: int) -> Text:
     drawn = _styled(sparkline([s.reward_mean for s in steps], spark), MIXED)
     value = "–" if last.reward_mean is None else f"{last.reward_mean:.2f}"
     drawn.append(f"  {value:>5}", style="bold")
-    binary = last.reward_mean is not None and (
-        abs(last.reward_mean * last.scored - last.solved) < 1e-6
-    )
-    if binary and last.scored:  # Wilson speaks of successes, not of partial credit
-        drawn.append(f"  {_interval(last.solved, last.scored)}", style=DIM)
+    drawn.append(_interval(last.reward_interval, last.scored), style=DIM)
     return drawn
 
 
@@ -66,18 +48,17 @@ def heldout(steps: Sequence[StepReport], spark: int) -> Text:
     return drawn
 
 
-def _dev(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+def _dev(evaluations: Sequence[EvaluationReport]) -> list[EvaluationReport]:
     return [e for e in evaluations if e.split == "dev"]
 
 
-def unseen(evaluations: Sequence[Evaluation], spark: int) -> Text:
+def unseen(evaluations: Sequence[EvaluationReport], spark: int) -> Text:
     if not _dev(evaluations):
         return Text("no evaluation on dev tasks yet", style=DIM)
     last = _dev(evaluations)[-1]
     drawn = _styled(sparkline([e.rate for e in _dev(evaluations)], spark), GOOD)
     drawn.append(f"  {percent(last.rate):>5}", style="bold")
-    if last.n:
-        drawn.append(f"  {_interval(last.solved, last.n)}", style=DIM)
+    drawn.append(_interval(last.interval, last.n), style=DIM)
     return drawn
 
 
@@ -89,7 +70,7 @@ def alarmed(alarms: Sequence[str]) -> Text:
     return drawn
 
 
-def milestones(evaluations: Sequence[Evaluation]) -> Text:
+def milestones(evaluations: Sequence[EvaluationReport]) -> Text:
     """The evaluations that are not of dev: before, after the warm start, at the end."""
     milestones = [e for e in evaluations if e.split != "dev"] or _dev(evaluations)[:1]
     if not milestones:
@@ -169,7 +150,7 @@ def cost(steps: Sequence[StepReport], spark: int) -> Text:
 
 def waiting(steps: Sequence[StepReport]) -> Text:
     """Which share of the last step each half waited for the other, or for tools and graders."""
-    shares = steps[-1].waiting if steps else None
+    shares = steps[-1].waiting_shares if steps else None
     if shares is None:
         return Text("–")
     drawn = Text()
@@ -210,13 +191,13 @@ def seconds(steps: Sequence[StepReport]) -> Text:
     return drawn
 
 
-def kinds(evaluations: Sequence[Evaluation], width: int) -> Text:
+def kinds(evaluations: Sequence[EvaluationReport], width: int) -> Text:
     """Each kind of the latest evaluation with a bar of its success; 0 is written out."""
-    if not evaluations:
+    if not evaluations or not evaluations[-1].by_kind:
         return Text("–")
     drawn, column = Text(), 0
     for kind, (solved, n) in evaluations[-1].by_kind.items():
-        name = kind or "all"
+        name = kind_name(kind)
         if column + len(name) + 2 > width:
             drawn.append("\n")
             column = 0
@@ -237,5 +218,5 @@ def _styled(text: str, style: str) -> Text:
     return Text().append(text, style=style)
 
 
-def _interval(solved: int, n: int) -> str:
-    return f"{bounds(*wilson_interval(solved, n))}  n={n}"
+def _interval(interval: tuple[float, float] | None, n: int) -> str:
+    return "" if interval is None else f"  {bounds(*interval)}  n={n}"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from steelyard.cli.drawing import BAD, DIM, GOOD, Json, episode_text, outcomes_text, titled_table
 from steelyard.monitor import before_and_after, view
-from steelyard.monitor.text import bounds, duration, percent, rate_text
+from steelyard.monitor.text import bounds, duration, kind_name, percent, rate_text
 from steelyard.store import RunReader
 
 _STAGES = {"base": "base model", "warm_start": "after warm start", "final": "after RL"}
@@ -52,7 +52,7 @@ def before_after_table(summary: Json) -> RenderableType:
     table.add_row("all", *(_overall(score) for score in stages.values()), end_section=True)
     for kind in sorted({kind for score in stages.values() for kind in score["by_kind"]}):
         cells = [_cell(score["by_kind"].get(kind)) for score in stages.values()]
-        table.add_row(kind or "(none)", *cells)
+        table.add_row(kind_name(kind), *cells)
     return table
 
 
@@ -72,7 +72,7 @@ def kind_notes(summary: Json) -> Iterator[RenderableType]:
     """One line for each kind that is never solved, with its diagnosis."""
     for kind, found in summary["kinds_at_zero"].items():
         line = Text()
-        line.append(f"kind {kind} stays at 0: ", style=f"bold {BAD}")
+        line.append(f"kind {kind_name(kind)} stays at 0: ", style=f"bold {BAD}")
         line.append(found["cause"])
         yield line
 

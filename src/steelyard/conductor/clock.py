@@ -43,7 +43,7 @@ class StepClock:
         """Tokens a second of the engine's busy time."""
         return self.tokens_sampled / self.engine_busy if self.engine_busy else None
 
-    def waiting(self, result: Update | None) -> dict[str, float | None]:
+    def waiting_seconds(self, result: Update | None) -> dict[str, float | None]:
         """Seconds of the step in which the engine ran no model, and the learner no optimiser step.
 
         In a synchronous run each waits while the other works; what the engine waits beyond the

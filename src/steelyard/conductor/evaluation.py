@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 
-from steelyard.conductor.listener import Listener
+from steelyard.conductor.listener import EvaluationReport, Listener
 from steelyard.conductor.rollouts import Request, Rollouts, seed_of
 from steelyard.episodes import Episode
+from steelyard.monitor.scores import rate_over_tasks
 from steelyard.store import Tally
 from steelyard.tasks import Task
 
@@ -37,22 +39,31 @@ async def evaluate(
     return await rollouts.episodes(requests, lambda _: listener.advance(1))
 
 
-def tally(episodes: Sequence[Episode]) -> tuple[Tally, dict[str, Tally]]:
-    """What was solved (training and held-out checks all pass), overall and by kind."""
-    by_kind: dict[str, Tally] = {}
+def evaluation_report(name: str, split: str, episodes: Sequence[Episode]) -> EvaluationReport:
+    """What a listener is told of an evaluation; its interval is the one that the signals have."""
+    total = tally(episodes)
+    by_kind = tallies(episodes, lambda episode: episode.kind)
+    rate = rate_over_tasks(tallies(episodes, lambda episode: episode.task))
+    return EvaluationReport(
+        name,
+        split,
+        total.solved,
+        total.n,
+        {k: (t.solved, t.n) for k, t in sorted(by_kind.items())} if any(by_kind) else {},
+        (rate["low"], rate["high"]) if total.n else None,
+    )
+
+
+def tally(episodes: Sequence[Episode]) -> Tally:
+    """What was solved: training and held-out checks all pass. An unscored one is counted apart."""
+    verdicts = [episode.solved for episode in episodes]
+    unscored = sum(solved is None for solved in verdicts)
+    return Tally(sum(solved is True for solved in verdicts), len(verdicts) - unscored, unscored)
+
+
+def tallies(episodes: Sequence[Episode], of: Callable[[Episode], str]) -> dict[str, Tally]:
+    """`tally` of the episodes that `of` gives the same name, by that name."""
+    named: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes:
-        before = by_kind.get(episode.kind, Tally(0, 0, 0))
-        by_kind[episode.kind] = _plus(before, _counted(episode))
-    total = Tally(0, 0, 0)
-    for part in by_kind.values():
-        total = _plus(total, part)
-    return total, dict(sorted(by_kind.items()))
-
-
-def _counted(episode: Episode) -> Tally:
-    solved = episode.solved
-    return Tally(0, 0, 1) if solved is None else Tally(int(solved), 1, 0)
-
-
-def _plus(left: Tally, right: Tally) -> Tally:
-    return Tally(left.solved + right.solved, left.n + right.n, left.unscored + right.unscored)
+        named[of(episode)].append(episode)
+    return {name: tally(some) for name, some in named.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from steelyard.episodes import GroupVerdict
-from steelyard.monitor.text import printable
+from steelyard.monitor.text import kind_name, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class StepReport:
     held-out checks say of the episodes that both they and the verifier scored, `heldout_scored` in
     number, and `paid_mean` what the verifier says of the same ones. `calls`, `call_errors` (tool
     calls answered with an error) and `cut` (ended by a limit) are counts over all episodes of the
-    step.
+    step. `reward_interval` bounds the mean reward at 95 %, clustered by task; None where nothing
+    was scored or a reward lies outside [0, 1].
     """
 
     step: int
@@ -44,6 +45,7 @@ class StepReport:
     heldout_mean: float | None = None
     paid_mean: float | None = None
     heldout_scored: int = 0
+    reward_interval: tuple[float, float] | None = None
     calls: int = 0
     call_errors: int = 0
     cut: int = 0
@@ -60,7 +62,7 @@ class StepReport:
         return self.paid_mean - self.heldout_mean
 
     @property
-    def waiting(self) -> tuple[float, float] | None:
+    def waiting_shares(self) -> tuple[float, float] | None:
         """The shares of the step in which the engine waited, and in which the learner did."""
         whole = self.seconds.get("sampling", 0.0) + self.seconds.get("training", 0.0)
         if not whole or not self.sampling_tokens_per_second:
@@ -89,6 +91,26 @@ class StepReport:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """What one evaluation found: `solved` of `n` scored episodes, and the same two by kind; no kind
+    where no task has one.
+
+    `interval` bounds the rate at 95 %, clustered by task; None where nothing was scored.
+    """
+
+    name: str
+    split: str
+    solved: int
+    n: int
+    by_kind: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    interval: tuple[float, float] | None = None
+
+    @property
+    def rate(self) -> float | None:
+        return self.solved / self.n if self.n else None
+
+
 class AnyAlarm(Protocol):
     """What a listener needs to know of an alarm."""
 
@@ -114,10 +136,8 @@ class Listener(Protocol):
     def step(self, metrics: StepReport) -> None:
         """An RL step ended."""
 
-    def evaluation(
-        self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
-    ) -> None:
-        """An evaluation ended; `by_kind` maps each kind to (solved, scored episodes)."""
+    def evaluation(self, found: EvaluationReport) -> None:
+        """An evaluation ended."""
 
     def note(self, text: str) -> None:
         """Something that a person should know."""
@@ -138,9 +158,7 @@ class NullListener:
 
     def step(self, metrics: StepReport) -> None: ...
 
-    def evaluation(
-        self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
-    ) -> None: ...
+    def evaluation(self, found: EvaluationReport) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -176,12 +194,12 @@ class LineListener:
             f" training={_or_dash(metrics.training_tokens_per_second, '.0f')}tok/s"
         )
 
-    def evaluation(
-        self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
-    ) -> None:
-        kinds = " ".join(f"{kind}={s}/{of}" for kind, (s, of) in by_kind.items())
-        rate = f"{solved / n:.3f}" if n else "-"
-        self._say(f"evaluation {name} on {split}: pass@1={rate} ({solved}/{n}) {kinds}".rstrip())
+    def evaluation(self, found: EvaluationReport) -> None:
+        kinds = "".join(f" {kind_name(kind)}={s}/{of}" for kind, (s, of) in found.by_kind.items())
+        self._say(
+            f"evaluation {found.name} on {found.split}: pass@1={_or_dash(found.rate, '.3f')}"
+            f" ({found.solved}/{found.n}){kinds}"
+        )
 
     def note(self, text: str) -> None:
         self._say(f"note {_one_line(text)}")

@@ -12,6 +12,7 @@ from steelyard.conductor.figures import token_figures
 from steelyard.conductor.listener import StepReport
 from steelyard.conductor.update import Update
 from steelyard.episodes import GroupVerdict, Scored, Unscored
+from steelyard.monitor.statistics import clustered_interval
 
 
 def step_report(
@@ -26,13 +27,18 @@ def step_report(
 ) -> StepReport:
     """What a step sampled, learned and cost."""
     scored = [
-        e.outcome for g in collected.groups for e in g.episodes if isinstance(e.outcome, Scored)
+        (e.outcome, e.task)
+        for g in collected.groups
+        for e in g.episodes
+        if isinstance(e.outcome, Scored)
     ]
+    raw = [outcome.raw for outcome, _ in scored]
     metrics = result.metrics if result is not None else None
     return StepReport(
         step=step,
-        reward_mean=sum(o.raw for o in scored) / len(scored) if scored else None,
-        solved=sum(o.solved for o in scored),
+        reward_mean=_mean(raw) if raw else None,
+        reward_interval=_interval(raw, [task for _, task in scored]),
+        solved=sum(outcome.solved for outcome, _ in scored),
         scored=len(scored),
         unscored=Counter(
             e.outcome.cause.value
@@ -52,6 +58,12 @@ def step_report(
         **_truth(collected),
         **_cost(collected),
     )
+
+
+def _interval(raw: Sequence[float], tasks: Sequence[str]) -> tuple[float, float] | None:
+    if not raw or min(raw) < 0.0 or max(raw) > 1.0:
+        return None
+    return clustered_interval(raw, tasks)
 
 
 def _truth(collected: Collected) -> dict[str, Any]:

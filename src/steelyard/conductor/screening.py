@@ -15,7 +15,7 @@ from steelyard.conductor import untouched
 from steelyard.conductor.caching import keep
 from steelyard.episodes import Scored
 from steelyard.grading import GradingSettings
-from steelyard.models.loading import cache_directory
+from steelyard.models.places import cache_directory
 from steelyard.tasks import RewardFunction, Task
 
 _NAMED = 3

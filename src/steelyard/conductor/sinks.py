@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from steelyard.conductor.listener import AnyAlarm, Listener, StepReport
+from steelyard.conductor.listener import AnyAlarm, EvaluationReport, Listener, StepReport
 from steelyard.store import RunDirectory, RunReader
 
 _SECONDS_TO_FINISH = 60.0
@@ -131,12 +131,10 @@ class SinkListener:
         self._do(self._send_warm_start)
         self._do(lambda: self._send_step(metrics.step))
 
-    def evaluation(
-        self, name: str, split: str, solved: int, n: int, by_kind: Mapping[str, tuple[int, int]]
-    ) -> None:
-        self._listener.evaluation(name, split, solved, n, by_kind)
+    def evaluation(self, found: EvaluationReport) -> None:
+        self._listener.evaluation(found)
         self._do(self._send_warm_start)
-        self._do(lambda: self._send_evaluation(name, split))
+        self._do(lambda: self._send_evaluation(found.name, found.split))
 
     def note(self, text: str) -> None:
         self._listener.note(text)
@@ -192,8 +190,9 @@ class SinkListener:
         with RunReader(self._run) as reader:
             (found,) = (e for e in reader.evaluations(split) if e.name == name)
             tallies = {"": found.tally}
-            for kind, of_kind in reader.tallies(name, split, "kind").items():
-                tallies[f"/{kind}"] = of_kind
+            by_kind = reader.tallies(name, split, "kind")
+        if any(by_kind):
+            tallies |= {f"/{kind or 'none'}": of_kind for kind, of_kind in by_kind.items()}
         prefix = f"evaluation/{split}"
         values = {f"{prefix}/pass_at_1{kind}": t.solved / t.n for kind, t in tallies.items() if t.n}
         self._log(values | {f"{prefix}/unscored": float(found.tally.unscored)}, found.step)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from steelyard.agents import AgentSettings
 from steelyard.conductor.checkpoints import model_of
-from steelyard.conductor.evaluation import evaluate, evaluation_requests, tally
+from steelyard.conductor.evaluation import evaluate, evaluation_requests, tallies
 from steelyard.conductor.listener import Listener
 from steelyard.conductor.workshop import Workshop
 from steelyard.engines import EngineSettings
@@ -39,7 +39,7 @@ class EvaluationPlan:
 
 
 def evaluate_model(plan: EvaluationPlan, listener: Listener, out: Path | None) -> dict[str, Any]:
-    """pass@1 with a 95 % Wilson interval over the scored episodes, overall and by kind.
+    """pass@1 of the scored episodes with a 95 % interval clustered by task, overall and by kind.
 
     With `out`, a new run directory keeps every episode.
 
@@ -90,19 +90,16 @@ def settings_of_plan(plan: EvaluationPlan) -> tuple[AgentSettings, EngineSetting
 
 
 def _result(plan: EvaluationPlan, episodes: list[Episode], seconds: float) -> dict[str, Any]:
-    by_kind: dict[str, dict[str, list[Episode]]] = defaultdict(lambda: defaultdict(list))
-    for episode in episodes:
-        by_kind[episode.kind][episode.task].append(episode)
-    tallies = {
-        kind: {task: tally(played)[0] for task, played in tasks.items()}
-        for kind, tasks in sorted(by_kind.items())
+    by_kind = {
+        kind: tallies([e for e in episodes if e.kind == kind], lambda episode: episode.task)
+        for kind in sorted({e.kind for e in episodes})
     }
     outcomes = [o for e in episodes for o in (e.outcome, e.heldout)]
     return {
         "model": plan.model,
         "tasks": plan.tasks,
-        **rate_over_tasks({task: t for tasks in tallies.values() for task, t in tasks.items()}),
-        "by_kind": {kind: rate_over_tasks(tasks) for kind, tasks in tallies.items()},
+        **rate_over_tasks(tallies(episodes, lambda episode: episode.task)),
+        "by_kind": {kind: rate_over_tasks(tasks) for kind, tasks in by_kind.items()},
         "causes": dict(Counter(o.cause.value for o in outcomes if isinstance(o, Unscored))),
         "outcomes": dict(Counter(outcome_kind(e.outcome, e.stop_reason).value for e in episodes)),
         "stop_reasons": dict(Counter(e.stop_reason.value for e in episodes)),

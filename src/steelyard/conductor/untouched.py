@@ -19,7 +19,7 @@ import steelyard.grading
 from steelyard.conductor.caching import keep
 from steelyard.episodes import Check, Scored
 from steelyard.grading import Grader
-from steelyard.models.loading import cache_directory
+from steelyard.models.places import cache_directory
 from steelyard.tasks import Task
 
 Suite: TypeAlias = Literal["training", "heldout"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from steelyard.agents import AgentSettings, demonstrate, prune_task
+from steelyard.conductor.context import RunContext
 from steelyard.conductor.settings import WarmStartSection
 from steelyard.conductor.workshop import Workshop
 from steelyard.episodes import StopReason, Trajectory
@@ -80,20 +80,43 @@ def imitate(batch: Batch, learner: Learner, learning_rate: float) -> StepMetrics
     return learner.step(batch, loss, weight_T, learning_rate=learning_rate)
 
 
-async def warm_start(
-    plan: Sequence[Batch],
-    learner: Learner,
-    rate: LearningRate,
-    on_batch: Callable[[StepMetrics], None],
-    in_learner_thread: Callable[[Callable[[], StepMetrics]], asyncio.Future[StepMetrics]],
-) -> None:
-    """Imitates every batch in turn; `on_batch` hears of each."""
+async def warm_start(run: RunContext, section: WarmStartSection) -> None:
+    """Plays the demonstrations and imitates every batch of them; the engine then has the policy."""
+    run.listener.phase("warm start", n_batches(len(run.tasks.demonstrations), section))
+    played = await demonstrations(
+        run.tasks.demonstrations,
+        run.workshop,
+        run.settings.agent,
+        run_checks=section.run_checks,
+    )
+    plan = batches(played, section, run.settings.run.seed)
+    rate = rate_of(section, len(plan))
     for i, batch in enumerate(plan):
-        on_batch(
-            await in_learner_thread(
-                lambda batch=batch, i=i: imitate(batch, learner, rate.at(i))  # type: ignore[misc]
-            ),
+        metrics = await run.on_learner_thread(
+            lambda batch=batch, i=i: imitate(batch, run.learner, rate.at(i))  # type: ignore[misc]
         )
+        _record(run, i + 1, metrics)
+    run.learner.forget_moments()
+    await run.publish()
+
+
+def _record(run: RunContext, number: int, metrics: StepMetrics) -> None:
+    run.listener.advance(1)
+    if metrics.skipped:
+        run.note(f"warm start batch {number} moved nothing: {metrics.skipped}")
+    run.store.add_metrics(
+        number,
+        "warm_start",
+        {
+            "loss": metrics.loss,
+            "grad_norm": metrics.grad_norm,
+            "entropy": metrics.entropy_mean,
+            "seconds_training": metrics.seconds,
+            "tokens_trained": metrics.nodes,
+            "tokens_unpacked": metrics.raw_tokens,
+        },
+        version=run.learner.steps_taken,
+    )
 
 
 def rate_of(settings: WarmStartSection, n: int) -> LearningRate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from steelyard.conductor.listener import Listener
@@ -30,11 +30,54 @@ class Paused(Exception):
         self.resumable = resumable
 
 
+class _Failures:
+    """What only looks at a run must not end it: where looking fails, a note says so, once for each
+    kind of error, and the run goes on."""
+
+    def __init__(self, store: RunStore, listener: Listener) -> None:
+        self._store, self._listener = store, listener
+        self._noted: set[tuple[str, str]] = set()
+
+    def note(self, what: str, when: str, error: Exception) -> None:
+        kind = type(error).__name__
+        if (what, kind) in self._noted:
+            return
+        self._noted.add((what, kind))
+        text = f"{what} after {when}: {kind}: {error}; the run goes on"
+        self._listener.note(text)
+        self._store.add_event("note", text)
+
+
+class ShortcutScan:
+    """Scans the episodes of training and of every evaluation for shortcuts as they are recorded.
+
+    What is found lies apart from the data, and nothing acts on it. A scan that fails is noted.
+    """
+
+    def __init__(
+        self, path: Path, tasks: Sequence[Task], store: RunStore, listener: Listener
+    ) -> None:
+        self._path = path
+        self._tasks = {task.name: task for task in reversed(tasks)}
+        self._failures = _Failures(store, listener)
+
+    def scan(self, when: str) -> float:
+        """Scans what was recorded since the last scan, and says how many seconds it took; `when`
+        ("step 3") stands in the note where it fails."""
+        began = time.monotonic()
+        try:
+            with RunReader(self._path) as reader:
+                # Somebody else who scans and was stopped must not stop the run.
+                scan_run(reader, self._tasks, wait=False)
+        except Exception as error:
+            self._failures.note("the episodes could not be scanned for shortcuts", when, error)
+        return time.monotonic() - began
+
+
 class Watch:
     """What the alarms of one run have said; those of an earlier process of it are known.
 
-    What only looks at a run must not end it: where looking fails, a note says so, once for each
-    kind of error, and the run goes on.
+    Where checking them fails, a note says so.
     """
 
     def __init__(
@@ -42,9 +85,9 @@ class Watch:
     ) -> None:
         """`planned` is the number of RL steps that the false-alarm rate is spent over."""
         self._path, self._settings, self._planned = path, settings, planned
-        self._store, self._listener = store, listener
+        self._store = store
+        self._failures = _Failures(store, listener)
         self._raised: set[tuple[str, str]] = set()
-        self._failed: set[tuple[str, str]] = set()
         self.quarantined: frozenset[str] = frozenset()
         with RunReader(path) as reader:
             # Steps that an earlier process took are part of the record that alarms look at.
@@ -62,25 +105,13 @@ class Watch:
         try:
             alarms = self._look()
         except Exception as error:
-            self._note_failure("the alarms could not be checked", step, error)
+            self._failures.note("the alarms could not be checked", f"step {step}", error)
             alarms = []
         for alarm in alarms:
             self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())
             self._remember(alarm.key, alarm.action, alarm.tasks)
         self._store.add_metrics(step, "rl", {"seconds_watching": time.monotonic() - began})
         return alarms
-
-    def scan_for_shortcuts(self, step: int, tasks: Mapping[str, Task]) -> None:
-        """Scans the episodes recorded since the last scan; what is found lies apart from the
-        data."""
-        began = time.monotonic()
-        try:
-            with RunReader(self._path) as reader:
-                # Somebody else who scans and was stopped must not stop the run.
-                scan_run(reader, tasks, wait=False)
-        except Exception as error:
-            self._note_failure("the episodes could not be scanned for shortcuts", step, error)
-        self._store.add_metrics(step, "rl", {"seconds_scanning": time.monotonic() - began})
 
     def _look(self) -> list[Alarm]:
         with RunReader(self._path) as reader:
@@ -90,15 +121,6 @@ class Watch:
         if self.quarantined:  # what tasks that are sampled no more did must not raise it again
             record = [s.without(self.quarantined) for s in record]
         return check_alarms(record, self._settings, self._planned, self._raised)
-
-    def _note_failure(self, what: str, step: int, error: Exception) -> None:
-        kind = type(error).__name__
-        if (what, kind) in self._failed:
-            return
-        self._failed.add((what, kind))
-        text = f"{what} after step {step}: {kind}: {error}; the run goes on"
-        self._listener.note(text)
-        self._store.add_event("note", text)
 
     def _remember(self, key: tuple[str, str], action: Action, tasks: Sequence[str]) -> None:
         if action == "quarantine" and tasks:
@@ -129,6 +151,7 @@ def unheeded(path: Path, step: int) -> Alarm | None:
             name=event.data["name"],
             step=step,
             text=event.text,
+            evidence=event.data["evidence"],
             action=event.data["action"],
             subject=event.data["subject"],
         )

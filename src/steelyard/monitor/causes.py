@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
-from steelyard.monitor.statistics import wilson_interval
+from steelyard.monitor.statistics import variety, wilson_interval
 from steelyard.monitor.symptoms import Attempt, Symptom
+
+Seen: TypeAlias = tuple[Attempt, Symptom]
 
 _EXAMPLES = 3
 _HARDLY = 0.25
@@ -70,10 +73,11 @@ def decide(
 
     `programs` holds (distinct final workspaces, episodes) of each group. Judged by raw rewards.
     """
-    scored = [a for a in attempts if a.symptom is not Symptom.UNSCORED]
-    paid = [a for a in scored if a.accepted]
-    if len(scored) < 2 or 2 * len(scored) <= len(attempts):
-        return _errors(attempts)
+    seen = [(attempt, attempt.symptom) for attempt in attempts]
+    scored = [(a, symptom) for a, symptom in seen if symptom is not Symptom.UNSCORED]
+    paid = [a for a, symptom in scored if symptom is Symptom.SOLVED]
+    if len(scored) < 2 or 2 * len(scored) <= len(seen):
+        return _errors([a for a, symptom in seen if symptom is Symptom.UNSCORED], len(seen))
     if len(paid) == len(scored):
         return _all_paid(paid)
     if paid:
@@ -82,11 +86,10 @@ def decide(
     return _all_failed(scored, programs, elsewhere)
 
 
-def _errors(attempts: Sequence[Attempt]) -> Decision:
-    lost = [a for a in attempts if a.symptom is Symptom.UNSCORED]
+def _errors(lost: Sequence[Attempt], n: int) -> Decision:
     causes = Counter(a.cause for a in lost)
-    named = ", ".join(f"{n} {cause}" for cause, n in causes.most_common())
-    why = [f"{len(lost)} of {len(attempts)} attempts have no reward: {named or 'none'}"]
+    named = ", ".join(f"{k} {cause}" for cause, k in causes.most_common())
+    why = [f"{len(lost)} of {n} attempts have no reward: {named or 'none'}"]
     detail = next((a.cause_detail for a in lost if a.cause_detail), "")
     if detail:
         why.append(f"the first says: {detail}")
@@ -108,14 +111,15 @@ def _all_paid(paid: Sequence[Attempt]) -> Decision:
 
 
 def _all_failed(
-    scored: Sequence[Attempt], programs: Sequence[tuple[int, int]], elsewhere: Elsewhere
+    scored: Sequence[Seen], programs: Sequence[tuple[int, int]], elsewhere: Elsewhere
 ) -> Decision:
     submitted = (Symptom.WRONG, Symptom.REJECTED)
-    ways = Counter(Symptom.WRONG if a.symptom in submitted else a.symptom for a in scored)
+    ways = Counter(Symptom.WRONG if symptom in submitted else symptom for _, symptom in scored)
     way, n = ways.most_common(1)[0]
-    shown = [a for a in scored if a.symptom is way]
     if way is Symptom.WRONG:
-        return _all_wrong([a for a in scored if a.symptom in submitted], programs, elsewhere)
+        wrong = [(a, symptom) for a, symptom in scored if symptom in submitted]
+        return _all_wrong(wrong, programs, elsewhere)
+    shown = [a for a, symptom in scored if symptom is way]
     verdict, what = {
         Symptom.TRUNCATED: (Why.TRUNCATED, "were cut in the middle of a turn"),
         Symptom.UNPARSED: (Why.UNPARSED, "made calls that could not be read, and never handed in"),
@@ -132,20 +136,17 @@ def _all_failed(
 
 
 def hardly_explores(distinct: float, episodes: float, groups: int = 1) -> bool:
-    """(distinct − groups) / (episodes − groups) ≤ 0.25: the episodes of a group are one sample.
-
-    `distinct` counts the different final workspaces of each of the groups; the ratio is 0 where
-    every group holds only one, 1 where all its episodes differ, whatever the size of a group.
-    False for groups of one episode, which say nothing.
-    """
-    return episodes > groups and distinct - groups <= _HARDLY * (episodes - groups)
+    """`variety` ≤ 0.25: the episodes of a group are one sample. False where it is unknown."""
+    share = variety(distinct, episodes, groups)
+    return share is not None and share <= _HARDLY
 
 
 def _all_wrong(
-    wrong: Sequence[Attempt], programs: Sequence[tuple[int, int]], elsewhere: Elsewhere
+    seen: Sequence[Seen], programs: Sequence[tuple[int, int]], elsewhere: Elsewhere
 ) -> Decision:
-    rejected = [a for a in wrong if a.symptom is Symptom.REJECTED]
-    judged = [a for a in wrong if a.heldout_accepts is not None]
+    wrong = [a for a, _ in seen]
+    rejected = [a for a, symptom in seen if symptom is Symptom.REJECTED]
+    judged = [a for a in wrong if a.heldout is not None]
     why = [f"{len(wrong)} attempts were handed in and refused by the verifier"]
     if judged:
         why.append(f"held-out checks accept {len(rejected)} of the {len(judged)} that they judged")

@@ -26,13 +26,13 @@ def ceilings(record: RunEvidence) -> dict[str, Json]:
     """
     refused = _refused_by_audit(record.reader) | _refused_by_experiment(record)
     splits: dict[str, list[str]] = {}
-    for task, episodes in record.by_task.items():
-        splits.setdefault(episodes[0].split, []).append(task)
+    for task, facts in record.tasks.items():
+        splits.setdefault(facts.split, []).append(task)
     return {split: _ceiling(record, tasks, refused) for split, tasks in splits.items()}
 
 
 def _ceiling(record: RunEvidence, tasks: list[str], refused: set[str]) -> Json:
-    never_paid = [t for t in tasks if not record.elsewhere(t, ()).paid]
+    never_paid = [t for t in tasks if not record.tasks[t].attempts.paid]
     shown = sorted(t for t in never_paid if t in refused)
     suspected = sorted(t for t in never_paid if t not in refused and _suspected(record, t))
     n, blocked = len(tasks), len(shown) + len(suspected)
@@ -50,8 +50,7 @@ def _ceiling(record: RunEvidence, tasks: list[str], refused: set[str]) -> Json:
 def _suspected(record: RunEvidence, task: str) -> bool:
     if task in record.experiments:
         return False  # it has decided otherwise
-    attempts = record.attempts(record.by_task[task])
-    return decide(attempts, ()).verdict is Why.REJECTS_RIGHT_WORK
+    return decide(record.attempts_at(task), ()).verdict is Why.REJECTS_RIGHT_WORK
 
 
 def _refused_by_experiment(record: RunEvidence) -> set[str]:

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from steelyard.monitor.advice import advice
 from steelyard.monitor.causes import Certainty, Decision, Why
 from steelyard.monitor.ceilings import ceilings
-from steelyard.monitor.run_evidence import RunEvidence
+from steelyard.monitor.run_evidence import GroupFacts, RunEvidence
 from steelyard.monitor.scanners import read_findings
 from steelyard.monitor.scores import Json
-from steelyard.store import GroupRecord, RunReader
+from steelyard.store import RunReader
 
 _WORST = 10
 _WORTH_A_TRY = (Why.SELDOM_SOLVED, Why.NO_EXPLORATION)
@@ -39,12 +39,12 @@ def diagnose(reader: RunReader, name: str | None = None) -> Json:
         record = RunEvidence(reader, members[0].task)
         return _group(record, record.groups[name])
     record = RunEvidence(reader, name)
-    if name in record.by_task:
+    if name in record.tasks:
         return _task(record, name)
     raise ValueError(f"the run has no group or task {name!r}: the views groups and tasks list them")
 
 
-def _group(record: RunEvidence, group: GroupRecord) -> Json:
+def _group(record: RunEvidence, group: GroupFacts) -> Json:
     decision = record.decided(group.task, [group])
     return {
         "scope": "group",
@@ -62,7 +62,6 @@ def _task(record: RunEvidence, task: str) -> Json:
     it was never trained on."""
     groups = [g for g in record.groups.values() if g.task == task]
     idle = [g for g in groups if g.verdict != "mixed"]
-    first = record.by_task[task][0]
     if groups and not idle:
         why = (f"all {len(groups)} of its groups are mixed",)
         decision = Decision(Why.HAS_GRADIENT, Certainty.SHOWN, why, ())
@@ -71,7 +70,7 @@ def _task(record: RunEvidence, task: str) -> Json:
     return {
         "scope": "task",
         "task": task,
-        "kind": first.kind,
+        "kind": record.tasks[task].kind,
         "groups": dict(Counter(g.verdict for g in groups)),
         **_said(record, task, decision),
     }

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+from steelyard.monitor.scores import evaluation_tallies
+from steelyard.monitor.significance import Unit, fisher_tail, growth
 from steelyard.store import RunReader
 
 _KEPT = 5 / 6
 """A policy with so much of the best held-out rate has not lost it: less is within the noise of the
 hundred or so episodes that a rate rests on."""
+_SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is known of one policy's held-out success: its rate, one unit per visit of a task, and
+    how many of its episodes passed in full."""
+
+    rate: float
+    units: tuple[Unit, ...]
+    passed: int
+    episodes: int
 
 
 def heldout_by_policy(reader: RunReader, steps: Iterable[int]) -> dict[int, float]:
@@ -18,42 +34,108 @@ def heldout_by_policy(reader: RunReader, steps: Iterable[int]) -> dict[int, floa
     of its own step, for a steadier rate. Where the tasks have no held-out checks, by the success on
     dev tasks at that step. Never by test tasks.
     """
-    chosen = list(steps)
-    rates = dict(
-        reader.query(
-            "SELECT step, avg(heldout_reward) FROM episodes WHERE purpose = 'train'"
-            " AND raw IS NOT NULL AND heldout_reward IS NOT NULL GROUP BY step"
-        )
-    )
-    if not rates:
-        on_dev = {e.step: e.tally for e in reader.evaluations("dev")}
-        if len(on_dev) < 2:
-            return {}
-        return {s: on_dev[s].solved / on_dev[s].n for s in chosen if s in on_dev and on_dev[s].n}
-    return {
-        step: (rates.get(step, rates[step + 1]) + rates[step + 1]) / 2
-        for step in chosen
-        if step + 1 in rates
-    }
+    return {step: found.rate for step, found in _held(reader, steps).items()}
 
 
 def best_policy(reader: RunReader, steps: Iterable[int]) -> int | None:
     """The step with the highest held-out rate, the latest of equals; None if none is known."""
-    rates = heldout_by_policy(reader, steps)
-    return max(rates, key=lambda step: (rates[step], step), default=None)
+    return _best(_held(reader, steps))
 
 
-def last_good_policy(
-    reader: RunReader, steps: Iterable[int], *, before: int | None = None
-) -> int | None:
-    """The latest of `steps` from before the held-out maximum of the run was lost.
+def last_good_policy(reader: RunReader, steps: Iterable[int], before: int) -> int | None:
+    """The latest of `steps` < `before` whose held-out success is not significantly below the best.
 
-    That is, whose rate is at least 5/6 of the best that any policy of the run reached; without such
-    a step, the best of `steps`. Only steps < `before` are candidates where it is given: a rollback
-    never keeps the policy at which its alarm was raised.
+    `before` is the first step in which what an alarm says has shown. The best is that of any policy
+    of the run; H0, that it is no better than this one, is tested at 5 % over visits of tasks (dev
+    tasks paired) as alarms test growth, or by Fisher's exact test of the episodes where there are
+    fewer than 8 visits. A single lucky or unlucky measurement decides nothing.
+
+    Without such a step, the latest of `steps` with at least 5/6 of the best rate, which asks for
+    more, since all of them may be spoilt; without that, the best of them. None if nothing is known
+    of any.
     """
-    rates = heldout_by_policy(reader, [s for s in steps if before is None or s < before])
+    chosen = _held(reader, steps)
     last = max((s.step for s in reader.steps("rl")), default=0)
-    best = max(heldout_by_policy(reader, range(last + 1)).values(), default=0.0)
-    good = [step for step, rate in rates.items() if rate >= _KEPT * best]
-    return max(good, default=None) if good else best_policy(reader, rates)
+    every = chosen | _held(reader, range(last + 1))
+    top = _best(every)
+    if top is None:
+        return None
+    best = every[top]
+    sound = [s for s, found in chosen.items() if s < before and not _below(found, best)]
+    kept = [s for s, found in chosen.items() if found.rate >= _KEPT * best.rate]
+    return max(sound or kept, default=_best(chosen))
+
+
+def _best(held: Mapping[int, _Held]) -> int | None:
+    return max(held, key=lambda step: (held[step].rate, step), default=None)
+
+
+def _below(policy: _Held, best: _Held) -> bool:
+    tested = growth(policy.units, best.units, level=_SIGNIFICANT)
+    if tested is None:
+        p = fisher_tail(best.passed, best.episodes, policy.passed, policy.episodes)
+    else:
+        p = tested.p
+    return p <= _SIGNIFICANT
+
+
+def _held(reader: RunReader, steps: Iterable[int]) -> dict[int, _Held]:
+    sampled = _sampled_at(reader)
+    if not sampled:
+        on_dev = _on_dev(reader)
+        return {s: on_dev[s] for s in steps if s in on_dev} if len(on_dev) > 1 else {}
+    return {
+        step: _together(sampled.get(step, sampled[step + 1]), sampled[step + 1])
+        for step in steps
+        if step + 1 in sampled
+    }
+
+
+def _together(own: _Held, following: _Held) -> _Held:
+    if own is following:
+        return own
+    return _Held(
+        (own.rate + following.rate) / 2,
+        own.units + following.units,
+        own.passed + following.passed,
+        own.episodes + following.episodes,
+    )
+
+
+def _sampled_at(reader: RunReader) -> dict[int, _Held]:
+    """What held-out checks say of the training episodes of each step."""
+    visits: dict[int, list[tuple[Unit, int, int]]] = defaultdict(list)
+    for step, kind, mean, passed, n in reader.query(
+        "SELECT step, kind, avg(heldout_reward), sum(heldout_reward >= 1), count(*) FROM episodes"
+        " WHERE purpose = 'train' AND raw IS NOT NULL AND heldout_reward IS NOT NULL"
+        " GROUP BY step, task, kind"
+    ):
+        visits[step].append((Unit(kind, mean), passed, n))
+    return {step: _of_visits(of_step) for step, of_step in visits.items()}
+
+
+def _on_dev(reader: RunReader) -> dict[int, _Held]:
+    """The success on dev tasks after each step; a task is compared with itself."""
+    tallies = evaluation_tallies(reader)
+    return {
+        e.step: _of_visits(
+            [
+                (Unit(task, t.solved / t.n), t.solved, t.n)
+                for task, t in tallies[e.name, e.split].items()
+                if t.n
+            ]
+        )
+        for e in reader.evaluations("dev")
+        if e.tally.n
+    }
+
+
+def _of_visits(visits: list[tuple[Unit, int, int]]) -> _Held:
+    """`visits` holds the mean, the full passes and the number of the episodes of each."""
+    episodes = sum(n for _, _, n in visits)
+    return _Held(
+        sum(unit.value * n for unit, _, n in visits) / episodes,
+        tuple(unit for unit, _, _ in visits),
+        sum(passed for _, passed, _ in visits),
+        episodes,
+    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from steelyard.episodes import GroupVerdict
 from steelyard.monitor.outcomes import outcome_rows
-from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.scanners import Severity, read_findings
 from steelyard.monitor.scores import Json, rate, tally_of
 from steelyard.monitor.terms import Terms, read_terms
+from steelyard.monitor.text import NO_KIND
 from steelyard.store import EpisodeFilter, RunReader, lookup
 
 EPISODE_TERMS = (
@@ -22,6 +24,9 @@ _OUTCOMES = ("solved", "wrong", "unscored")
 _PURPOSES = ("train", "eval")
 _GROUP_TERMS = ("verdict",)
 _GROUP_SORTS = ("recorded", "-recorded")
+_FINDING_SORTS = ("recorded", "severity")
+_WORST_FIRST = [severity.value for severity in reversed(Severity)]
+_OF_EPISODE = ("group", "task", "split", "step", "raw")
 
 
 def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -30,7 +35,8 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
     Terms narrow them further: a purpose (`train`, `eval`), step, task, kind, split, group,
     evaluation, stop_reason, cause or outcome (`solved`, `wrong`, `unscored`), such as
     `stop_reason=turn_limit`; `text` in what the policy wrote or read, a `tool` that it called, a
-    check that `failed`, a scanner with a `finding`. `sort=-n_turns`, `offset=100` and `limit=50`
+    check that `failed`, a scanner with a `finding`. `kind=(none)` are tasks without a kind.
+    `sort=-n_turns`, `offset=100` and `limit=50`
     page through them. `total` counts all that match.
     """
     terms = read_terms(ids, EPISODE_TERMS)
@@ -62,6 +68,8 @@ def _chosen(reader: RunReader, terms: Terms) -> EpisodeFilter:
             raise ValueError(f"{key} is one of {', '.join(allowed)}, got {given[key]!r}")
     if "step" in given:
         given["step"] = _step(given["step"])
+    if given.get("kind") == NO_KIND:
+        given["kind"] = ""
     if "finding" in given:
         given["ids"] = _found_by(reader, given.pop("finding"))
     return EpisodeFilter(**given, named=terms.names or None)
@@ -114,11 +122,53 @@ def groups(reader: RunReader, ids: Sequence[str]) -> Json:
     }
 
 
+def findings(reader: RunReader, ids: Sequence[str]) -> Json:
+    """What the scanners found in training and evaluations, and how far they have come. ids:
+    episode, group or task names, splits, purposes, scanners or severities.
+
+    Terms: `scanner=exits`, `sort=severity` for the worst first, `offset=100`, `limit=50`. `total`
+    counts all that match, `by_scanner` those of each scanner that the ids leave.
+    """
+    terms = read_terms(ids, ("scanner",))
+    sort, scanner = terms.sort or "recorded", terms.filters.get("scanner")
+    if sort not in _FINDING_SORTS:
+        raise ValueError(f"findings are sorted by {' or '.join(_FINDING_SORTS)}, got {sort!r}")
+    found, progress = read_findings(reader)
+    if terms.names:
+        episodes_of = lookup.named_episodes(reader, terms.names)
+        own = set(terms.names)
+        found = [
+            f
+            for f in found
+            if f["episode"] in episodes_of or own & {f["scanner"], f["severity"], f["purpose"]}
+        ]
+    by_scanner = Counter(f["scanner"] for f in found)
+    if scanner is not None:
+        found = [f for f in found if f["scanner"] == scanner]
+    if sort == "severity":
+        found.sort(key=lambda f: _WORST_FIRST.index(f["severity"]))
+    end = None if terms.limit is None else terms.offset + terms.limit
+    page = found[terms.offset : end]
+    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in page])}
+    return {
+        "scanned": progress.scanned,
+        "episodes": lookup.n_episodes(reader),
+        "total": len(found),
+        "offset": terms.offset,
+        "by_scanner": dict(sorted(by_scanner.items())),
+        "findings": [
+            {**f, **{k: getattr(of[f["episode"]], k) for k in _OF_EPISODE}}
+            for f in page
+            if f["episode"] in of
+        ],
+    }
+
+
 def tasks(reader: RunReader, ids: Sequence[str]) -> Json:
     """Per task: how often it was solved in training and in each evaluation. ids: task names."""
     by_task: dict[str, Json] = {}
     groups_of = lookup.groups_by_task(reader)
-    for (task, kind, split, evaluation), found in reader.rates(
+    for (task, kind, split, evaluation), found in reader.counts(
         ["task", "kind", "split", "evaluation"]
     ).items():
         row = by_task.setdefault(
@@ -146,9 +196,9 @@ def history(reader: RunReader, ids: Sequence[str]) -> Json:
     `cells` holds [task, step, solved, scored, unscored, mean raw reward], the first two being
     positions in `tasks` and `steps`. A task that was not sampled at a step has no cell there.
     """
-    rates = reader.rates(["task", "kind", "step"], EpisodeFilter(purpose="train"))
-    _require_known("training task", ids, {task for task, _, _ in rates})
-    chosen = {key: found for key, found in rates.items() if not ids or key[0] in ids}
+    counts = reader.counts(["task", "kind", "step"], EpisodeFilter(purpose="train"))
+    _require_known("training task", ids, {task for task, _, _ in counts})
+    chosen = {key: found for key, found in counts.items() if not ids or key[0] in ids}
     kinds = {task: kind for task, kind, _ in chosen}
     steps = {step: i for i, step in enumerate(sorted({step for _, _, step in chosen}))}
     names = {task: i for i, task in enumerate(kinds)}

@@ -11,7 +11,7 @@ from steelyard.monitor.statistics import (
     clustered_standard_error,
     wilson_interval,
 )
-from steelyard.store import EpisodeFilter, EvaluationRecord, Rates, RunReader, Tally
+from steelyard.store import Counts, EpisodeFilter, EvaluationRecord, RunReader, Tally
 
 Json: TypeAlias = dict[str, Any]
 
@@ -52,9 +52,9 @@ def samples(by_task: Mapping[str, Tally]) -> tuple[list[float], list[str]]:
     return values, [task for task, t in by_task.items() for _ in range(t.n)]
 
 
-def tally_of(rates: Rates) -> Tally:
+def tally_of(found: Counts) -> Tally:
     """What an evaluation would count of them."""
-    return Tally(rates.solved, rates.known, rates.n - rates.known)
+    return Tally(found.solved, found.known, found.n - found.known)
 
 
 def score(reader: RunReader, evaluation: EvaluationRecord) -> Json:
@@ -66,7 +66,7 @@ def score(reader: RunReader, evaluation: EvaluationRecord) -> Json:
     by_task: dict[str, Tally] = {}
     by_kind: dict[str, dict[str, Tally]] = defaultdict(dict)
     of_this = EpisodeFilter(evaluation=name, split=split)
-    for (kind, task), found in reader.rates(["kind", "task"], of_this).items():
+    for (kind, task), found in reader.counts(["kind", "task"], of_this).items():
         by_task[task] = by_kind[kind][task] = tally_of(found)
     values, clusters = samples(by_task)
     return {
@@ -82,9 +82,9 @@ def score(reader: RunReader, evaluation: EvaluationRecord) -> Json:
 def evaluation_tallies(reader: RunReader) -> dict[tuple[str, str], dict[str, Tally]]:
     """(evaluation, split) → task → its tally, of every evaluation with an episode."""
     found: dict[tuple[str, str], dict[str, Tally]] = defaultdict(dict)
-    every = reader.rates(["evaluation", "split", "task"], EpisodeFilter(purpose="eval"))
-    for (name, split, task), rates in every.items():
-        found[name, split][task] = tally_of(rates)
+    every = reader.counts(["evaluation", "split", "task"], EpisodeFilter(purpose="eval"))
+    for (name, split, task), counts in every.items():
+        found[name, split][task] = tally_of(counts)
     return found
 
 

@@ -116,6 +116,16 @@ def mean_over_tasks(
     return math.fsum(estimates) / len(estimates)
 
 
+def variety(distinct: float, episodes: float, groups: int = 1) -> float | None:
+    """(distinct − groups) / (episodes − groups): how much the episodes of a group differ.
+
+    `distinct` counts the different final workspaces of each of the groups, over `episodes` in all:
+    0 where every group holds only one, 1 where all its episodes differ, whatever the size of a
+    group. None for groups of one episode, which say nothing.
+    """
+    return (distinct - groups) / (episodes - groups) if episodes > groups else None
+
+
 def _require_k(n: int, successes: int, k: int) -> None:
     _require_counts(successes, n)
     if not 1 <= k <= n:

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+NO_KIND = "(none)"
+"""What stands for the kind of tasks that have none, in words and in filters."""
+
+
+def kind_name(kind: str) -> str:
+    return kind or NO_KIND
+
 
 def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steelyard.episodes import NO_VERSION, Segment
+from steelyard.models.places import conversion_of, gguf_of
+from steelyard.models.vocabulary import decoder_of
 from steelyard.monitor.scores import Json
 from steelyard.monitor.terms import read_terms
 from steelyard.store import RunReader
@@ -93,28 +95,32 @@ def _decoded(reader: RunReader, ids: Sequence[int]) -> tuple[str | None, list[st
     return None, None
 
 
-def _tokenizer_files(reader: RunReader) -> list[Path]:
+def _tokenizer_files(reader: RunReader) -> Iterator[Path]:
     """Where the run's tokenizer may lie: its newest checkpoint, its reference, its model."""
     directory = reader.directory
     folders = [directory.checkpoint(s) for s in reversed(directory.checkpoint_steps())]
     folders.append(directory.reference)
-    model = reader.config().get("model", {}).get("path")
-    if isinstance(model, str):
-        folders.append(Path(model).expanduser())
-    return [f / _TOKENIZER for f in folders if (f / _TOKENIZER).is_file()]
+    for folder in folders:
+        if (file := folder / _TOKENIZER).is_file():
+            yield file
+    of_model = _model_file(reader.meta()["model"])
+    if of_model is not None:
+        yield of_model
+
+
+def _model_file(spec: str) -> Path | None:
+    """What tells the tokens of the model that `spec` names, if it is on this machine."""
+    try:
+        gguf = gguf_of(spec)
+        file = (Path(spec).expanduser() if gguf is None else conversion_of(gguf)) / _TOKENIZER
+        return file if file.is_file() else gguf
+    except (OSError, ValueError):
+        return None
 
 
 @functools.lru_cache(maxsize=4)
 def _load(file: Path, changed: int) -> Any:
-    """The tokenizer, or None where the package `tokenizers` is missing or cannot read the file."""
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        return None
-    try:
-        return Tokenizer.from_file(str(file))
-    except Exception:  # the package raises nothing more exact
-        return None
+    return decoder_of(file)
 
 
 def _number(text: str = "0") -> int:

@@ -16,8 +16,7 @@ from steelyard.episodes import Check, Outcome, Scored, Trajectory
 from steelyard.monitor.audit import audit
 from steelyard.monitor.changes import changes
 from steelyard.monitor.diagnosis import diagnose
-from steelyard.monitor.listing import episodes, groups, history, outcomes, tasks
-from steelyard.monitor.scanners import read_findings
+from steelyard.monitor.listing import episodes, findings, groups, history, outcomes, tasks
 from steelyard.monitor.scores import Json
 from steelyard.monitor.signals import signals
 from steelyard.monitor.summary import summary
@@ -160,22 +159,6 @@ def _diagnosis(reader: RunReader, ids: Sequence[str]) -> Json:
     return {"diagnoses": [diagnose(reader, name) for name in ids]} if ids else diagnose(reader)
 
 
-def _findings(reader: RunReader, ids: Sequence[str]) -> Json:
-    """What the scanners found, and how far they have come. ids: episode, group or task names,
-    scanners or severities."""
-    findings, progress = read_findings(reader)
-    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in findings])}
-    rows = [
-        {**f, **{k: getattr(of[f["episode"]], k) for k in ("group", "task", "step", "raw")}}
-        for f in findings
-        if f["episode"] in of
-    ]
-    if ids:
-        rows = [row for row in rows if set(ids) & {v for v in row.values() if isinstance(v, str)}]
-    total = len(reader.episode_keys())
-    return {"scanned": progress.scanned, "episodes": total, "findings": rows}
-
-
 VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "summary": _summary,
     "signals": _signals,
@@ -193,7 +176,7 @@ VIEWS: dict[str, Callable[[RunReader, Sequence[str]], Json]] = {
     "audit": audit,
     "events": _events,
     "diagnosis": _diagnosis,
-    "findings": _findings,
+    "findings": findings,
 }
 
 

@@ -1,6 +1,6 @@
 """The run directory: one writer, any number of readers, nothing lost on kill −9."""
 
-from steelyard.store.browsing import ORDERS, Dimension, EpisodeFilter, Rates, Regressions
+from steelyard.store.browsing import ORDERS, Counts, Dimension, EpisodeFilter, Rates, Regressions
 from steelyard.store.errors import RunBusy, RunExists, RunNotFound, StoreFull, UnknownSchema
 from steelyard.store.layout import RunDirectory
 from steelyard.store.reader import RunReader
@@ -21,6 +21,7 @@ __all__ = [
     "ORDERS",
     "SCHEMA_VERSION",
     "WARM_START_STEP",
+    "Counts",
     "Dimension",
     "EpisodeFilter",
     "EpisodeRecord",

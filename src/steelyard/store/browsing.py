@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -108,6 +108,21 @@ class Rates:
     tokens: float
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The few figures of `Rates` that a table of tasks shows: SQLite finds them in half the time.
+
+    `known` have a verdict as evaluations count, and `solved` of them pass all checks; `raw` is the
+    mean over the scored, None without any.
+    """
+
+    n: int
+    known: int
+    solved: int
+    raw: float | None
+
+
+_COUNTS = "count(*), count(e.solved), coalesce(sum(e.solved), 0), avg(e.raw)"
 _PAIRED = "e.raw IS NOT NULL AND e.heldout_reward IS NOT NULL"
 _RATES = (
     "count(*), count(e.raw), coalesce(sum(e.raw >= 1), 0),"
@@ -167,14 +182,28 @@ def rates(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Rates]:
     """The rates of the chosen episodes, one entry for each combination of `by`, ascending."""
+    return {key: Rates(*row) for key, row in _grouped(connection, by, filters, _RATES)}
+
+
+def counts(
+    connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
+) -> dict[tuple[Any, ...], Counts]:
+    """The counts of the chosen episodes, one entry for each combination of `by`, ascending."""
+    return {key: Counts(*row) for key, row in _grouped(connection, by, filters, _COUNTS)}
+
+
+def _grouped(
+    connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter, figures: str
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """(combination of `by`, its figures, of which the first is the number of episodes)."""
     where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
-        f"SELECT {''.join(f'{g}, ' for g in group)}{_RATES}"
+        f"SELECT {''.join(f'{g}, ' for g in group)}{figures}"
         f" FROM {_LISTED} {_EVALUATIONS}{where}{_clause(group)}",
         values,
     )
-    return {tuple(row[: len(by)]): Rates(*row[len(by) :]) for row in rows if row[len(by)]}
+    return ((row[: len(by)], row[len(by) :]) for row in rows if row[len(by)])
 
 
 def regressions(

@@ -67,6 +67,22 @@ def is_named(reader: RunReader, name: str) -> bool:
     return bool(found)
 
 
+def named_episodes(reader: RunReader, names: Sequence[str]) -> set[str]:
+    """The ids of the episodes that have one of `names`, or whose group, task or split has."""
+    listed = "(SELECT value FROM json_each(?1))"
+    rows = reader._rows(
+        f"SELECT id FROM episodes INDEXED BY episodes_listing WHERE id IN {listed}"
+        f" OR group_id IN {listed} OR task IN {listed} OR split IN {listed}",
+        (json.dumps(list(names)),),
+    )
+    return {name for (name,) in rows}
+
+
+def n_episodes(reader: RunReader) -> int:
+    ((n,),) = reader._rows("SELECT count(*) FROM episodes")
+    return int(n)
+
+
 def group_page(
     reader: RunReader,
     names: Sequence[str] = (),

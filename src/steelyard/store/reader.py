@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from steelyard.episodes import Check, Episode, GroupVerdict, Scored, StopReason, Trajectory
 from steelyard.store import browsing, encoding
-from steelyard.store.browsing import EPISODES, Dimension, EpisodeFilter, Rates, Regressions
+from steelyard.store.browsing import (
+    EPISODES,
+    Counts,
+    Dimension,
+    EpisodeFilter,
+    Rates,
+    Regressions,
+)
 from steelyard.store.errors import RunNotFound
 from steelyard.store.layout import RunDirectory
 from steelyard.store.records import (
@@ -171,12 +178,14 @@ class RunReader:
             counts.setdefault(kind, {})[reason] = n
         return counts
 
-    def episode_keys(self, after: int = 0) -> list[tuple[int, str]]:
-        """(key, id) of the episodes recorded after the one with that key, in their order.
+    def episode_keys(self, after: int = 0) -> list[tuple[int, str, str]]:
+        """(key, id, purpose) of the episodes recorded after the one with that key, in their order.
 
         Keys ascend. A resumed run may give those of forgotten episodes to others.
         """
-        return self._rows("SELECT key, id FROM episodes WHERE key > ? ORDER BY key", (after,))
+        return self._rows(
+            "SELECT key, id, purpose FROM episodes WHERE key > ? ORDER BY key", (after,)
+        )
 
     def call_counts(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Episode id → (tool calls, those of them that could not be read as a call).
@@ -309,6 +318,14 @@ class RunReader:
         with `["task", "step"]` each task has a curve, and with `[]` the only key is `()`.
         """
         return browsing.rates(self._connection, by, filters)
+
+    def counts(
+        self,
+        by: Sequence[Dimension],
+        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
+    ) -> dict[tuple[Any, ...], Counts]:
+        """Counts of the chosen episodes for each combination of `by`, as `rates` does it."""
+        return browsing.counts(self._connection, by, filters)
 
     def regressions(
         self,

@@ -16,7 +16,7 @@ class Alarm:
     `text` is one sentence for a person; `evidence` the numbers behind it; `episodes` the ids of
     those that raised it, the latest last; `tasks` those that they belong to. `subject` is the task
     or reward component that it is about, empty for the run as a whole: an alarm is raised once for
-    each name and subject. `action` is what the run file asks for.
+    each name and subject. `action` is what follows from it.
     """
 
     name: str
@@ -31,6 +31,11 @@ class Alarm:
     @property
     def key(self) -> tuple[str, str]:
         return self.name, self.subject
+
+    @property
+    def since(self) -> int:
+        """The first of the steps in which its condition showed: those of its window."""
+        return min(self.evidence.get("window_steps", ()), default=self.step)
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the step and the text, which an event has of its own."""

@@ -35,6 +35,11 @@ _FAMILIES: dict[str, tuple[float, Family]] = {
 }
 """Each family with its share of the run's false-alarm rate. They sum to 1."""
 
+_NO_TASK = (
+    "no task is to blame, so none is quarantined and the run goes on "
+    '(alarms.{}.on_alarm = "pause" would end it)'
+)
+
 
 def check_alarms(
     record: Sequence[StepFacts],
@@ -47,7 +52,8 @@ def check_alarms(
     P(any alarm in an honest run) ≤ false_alarm_rate: each family spends its share, divided evenly
     over its checks in the run (Bonferroni, which holds however the checks depend on each other; at
     most 50 checks a run, spread evenly). A pure function: an alarm that goes on to hold is returned
-    again, unless its (name, subject) is `known`.
+    again, unless its (name, subject) is `known`. Where the run file asks for a quarantine and no
+    task is to blame, the alarm warns, and its text says so.
     """
     if not record or not settings.on:
         return []
@@ -60,14 +66,17 @@ def check_alarms(
         for found in family(history, section, share * settings.false_alarm_rate):
             if (found.name, found.subject) in known:
                 continue
+            action, text = section.on_alarm or settings.on_alarm, found.text
+            if action == "quarantine" and not found.tasks:
+                action, text = "warn", f"{text}; {_NO_TASK.format(name)}"
             alarms.append(
                 Alarm(
                     name=found.name,
                     step=history.now.step,
-                    text=found.text,
+                    text=text,
                     evidence=found.evidence,
                     episodes=found.episodes,
-                    action=section.on_alarm or settings.on_alarm,
+                    action=action,
                     subject=found.subject,
                     tasks=found.tasks,
                 )

@@ -19,6 +19,7 @@ from steelyard.monitor.alarms.facts import (
 )
 from steelyard.monitor.alarms.settings import ExplorationSettings
 from steelyard.monitor.significance import Unit, growth
+from steelyard.monitor.statistics import variety
 
 _SHOWN = 16
 
@@ -41,7 +42,7 @@ def findings(history: History, settings: ExplorationSettings, rate: float) -> It
         after = _groups(window, history)
         if success is None or success >= settings.enough_success or not before or not after:
             continue
-        fallen = growth(_repetition(before), _repetition(after), level=level)
+        fallen = growth(_sameness(before), _sameness(after), level=level)
         if fallen is None or fallen.p > level:
             continue
         distinct_before, distinct_after = 1.0 - fallen.before, 1.0 - fallen.after
@@ -98,9 +99,10 @@ def _groups(steps: Sequence[StepFacts], history: History) -> list[list[EpisodeFa
     ]
 
 
-def _repetition(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
-    """1 − (distinct programs − 1) / (episodes − 1): 1 where all are the same, 0 where none are."""
-    return [Unit(None, 1.0 - (len({e.program for e in g}) - 1) / (len(g) - 1)) for g in groups]
+def _sameness(groups: Sequence[Sequence[EpisodeFacts]]) -> list[Unit]:
+    """1 − `variety` of each group."""
+    shares = [variety(len({e.program for e in group}), len(group)) for group in groups]
+    return [Unit(None, 1.0 - share) for share in shares if share is not None]
 
 
 def _success(steps: Sequence[StepFacts], kinds: Collection[str]) -> float | None:

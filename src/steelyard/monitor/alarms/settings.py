@@ -95,8 +95,8 @@ class AlarmSettings(BaseModel):
     on_alarm: Action = Field(
         "warn",
         description="warn; pause: end the run so that it can be resumed; rollback: end it with the "
-        "last good checkpoint; quarantine: sample the tasks that raised it no more, where it names "
-        "some",
+        "last good checkpoint; quarantine: sample the tasks that raised it no more; an alarm that "
+        "no task is to blame for warns",
     )
     false_alarm_rate: float = Field(
         0.05, gt=0, lt=1, description="chance that a whole honest run raises any alarm"

@@ -160,9 +160,11 @@ def findings(story: Story) -> Html | None:
     rows = []
     for f in story.findings[-12:]:
         where = f["episode"] if f["turn"] is None else f"{f['episode']}, turn {f['turn'] + 1}"
-        rows.append([words(f["scanner"]), words(f["severity"]), where, f["text"]])
+        rows.append([words(f["scanner"]), words(f["severity"]), where, f["split"], f["text"]])
     said = f"{len(story.findings):,} in all; the latest of them:"
-    return joined([element("p", said), table(["scanner", "severity", "where", "what"], rows)])
+    return joined(
+        [element("p", said), table(["scanner", "severity", "where", "split", "what"], rows)]
+    )
 
 
 def _list(sentences: Sequence[str]) -> str:

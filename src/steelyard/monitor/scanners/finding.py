@@ -35,9 +35,13 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A hit with its episode and scanner: one line of findings.jsonl."""
+    """A hit with its episode and scanner: one line of findings.jsonl.
+
+    `purpose` is the episode's, "train" or "eval".
+    """
 
     episode: str
+    purpose: str
     turn: int | None
     scanner: str
     text: str

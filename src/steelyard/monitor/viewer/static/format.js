@@ -28,6 +28,8 @@ export function interval(rate) {
   return rate && known(rate.low) && known(rate.high)
     ? `${(100 * rate.low).toFixed(0)}–${percent(rate.high)}` : DASH;
 }
+/** A task may have no kind; the word stands for it in filters too. */
+export const kindName = (kind) => kind || "(none)";
 export const words = (name) => String(name).replaceAll("_", " ");
 export function moment(seconds) {
   return known(seconds) ? new Date(1000 * seconds).toLocaleString() : DASH;

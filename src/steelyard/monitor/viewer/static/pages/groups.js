@@ -52,7 +52,7 @@ export async function group(ctx) {
   const against = left !== right ? await ctx.get("changes", { ids: [right.id, left.id] }) : null;
   const inGroup = (e) => ctx.to("episode", { id: e.id, group: id, at: e.sample });
   ctx.keys.u = () => ctx.go(ctx.to("groups"));
-  return [head(found.task, `group ${found.id} · step ${found.step} · ${found.kind}`, verdictPill(found.verdict)), h("div.stack", null,
+  return [head(found.task, [`group ${found.id}`, `step ${found.step}`, found.kind].filter(Boolean).join(" · "), verdictPill(found.verdict)), h("div.stack", null,
     card("Episodes", found.used ? "the learner trained on this group" : "the learner did not train on this group", table([
       { label: "sample", by: (e) => e.sample, cell: (e) => e.sample, link: true },
       { label: "ended", by: (e) => e.stop_reason, cell: (e) => outcomePill(e) },

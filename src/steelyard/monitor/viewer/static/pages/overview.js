@@ -1,7 +1,7 @@
 // The run at a glance: two curves that should agree, what it cost, and where the time went.
 import { h } from "../dom.js";
 import { columns, lines, shareBar } from "../charts.js";
-import { compact, count, duration, interval, percent, statePill, VERDICTS, verdictName, words } from "../format.js";
+import { compact, count, duration, interval, kindName, percent, statePill, VERDICTS, verdictName, words } from "../format.js";
 import { swap } from "../keep.js";
 import { card, head } from "./parts.js";
 
@@ -128,8 +128,8 @@ function kinds(ctx, summary) {
   if (!stage) return null;
   const rows = Object.entries(summary[stage].by_kind).sort((a, b) => (b[1].pass_at_1 ?? -1) - (a[1].pass_at_1 ?? -1));
   return card("By kind of task", `pass@1 of the evaluation ${words(stage)}`, h("table", null, h("tbody", null, rows.map(([kind, rate]) => h("tr", null,
-    h("td", null, h("a", { href: ctx.to("episodes", { kind, evaluation: stage, split: summary[stage].split }) }, kind || "(none)")),
+    h("td", null, h("a", { href: ctx.to("episodes", { kind: kindName(kind), evaluation: stage, split: summary[stage].split }) }, kindName(kind))),
     h("td", { css: { width: "46%" } }, rate.pass_at_1 === null ? null : h("div.bar", null, h("span.p1", { css: { width: percent(rate.pass_at_1) } }))),
     h("td.right", null, percent(rate.pass_at_1)), h("td.right.faint", null, `${interval(rate)} n=${rate.n}`))))),
-    Object.entries(summary.kinds_at_zero).map(([kind, found]) => h("p", null, h("b", null, `${kind} stays at 0: `), found.cause)));
+    Object.entries(summary.kinds_at_zero).map(([kind, found]) => h("p", null, h("b", null, `${kindName(kind)} stays at 0: `), found.cause)));
 }

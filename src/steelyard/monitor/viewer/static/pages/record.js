@@ -56,23 +56,22 @@ function part(ctx, name, value) {
 }
 
 export async function findings(ctx) {
-  const { findings: rows, scanned, episodes } = await ctx.get("findings");
   const scanner = ctx.parameters.get("scanner");
-  const names = [...new Set(rows.map((f) => f.scanner))].sort();
-  const kept = rows.filter((f) => !scanner || f.scanner === scanner);
+  const { findings: rows, total, by_scanner: counts, scanned, episodes } = await ctx.get("findings", { scanner, sort: "severity", limit: MOST });
   return [runHead(ctx, "Findings", "what the scanners saw; kept apart from the data"), h("div.stack", null,
-    h("div.form", null, choice("scanner", scanner, [["", "all"], ...names.map((n) => [n, words(n)])], (v) => ctx.go(ctx.here({ scanner: v }), true)),
+    h("div.form", null, choice("scanner", scanner, [["", "all"], ...Object.entries(counts).map(([name, n]) => [name, `${words(name)} (${count(n)})`])], (v) => ctx.go(ctx.here({ scanner: v }), true)),
       scanner ? h("a", { href: ctx.to("episodes", { finding: scanner }) }, "its episodes") : null),
     scanned < episodes ? nothing(`${count(scanned)} of ${count(episodes)} episodes are scanned. The viewer only reads; steelyard show ${quoted(ctx.entry.directory)} findings scans the rest.`) : null,
-    card(null, null, kept.length ? table([
+    card(null, null, rows.length ? table([
       { label: "scanner", by: (f) => f.scanner, cell: (f) => words(f.scanner) },
       { label: "severity", by: (f) => Object.keys(SEVERITIES).indexOf(f.severity), cell: (f) => h(`span.pill.${SEVERITIES[f.severity] ?? ""}`, null, f.severity) },
       { label: "episode", by: (f) => f.episode, cell: (f) => f.episode, wrap: true, link: true },
+      { label: "split", by: (f) => f.split, cell: (f) => f.split },
       { label: "turn", right: true, by: (f) => f.turn, cell: (f) => (typeof f.turn === "number" ? f.turn + 1 : "–") },
       { label: "paid", right: true, by: (f) => f.raw, cell: (f) => number(f.raw) },
       { label: "what", cell: (f) => f.text, wrap: true },
-    ], kept.slice(0, MOST), { sort: { column: 1, descending: false }, href: (f) => `${ctx.to("episode", { id: f.episode })}${typeof f.turn === "number" ? `#turn-${f.turn + 1}` : ""}` }) : nothing("Nothing was found.")),
-    kept.length > MOST ? nothing(`The first ${count(MOST)} of ${count(kept.length)}.`) : null)];
+    ], rows, { sort: { column: 1, descending: false }, href: (f) => `${ctx.to("episode", { id: f.episode })}${typeof f.turn === "number" ? `#turn-${f.turn + 1}` : ""}` }) : nothing("Nothing was found.")),
+    total > rows.length ? nothing(`The worst ${count(rows.length)} of ${count(total)}.`) : null)];
 }
 /** Worst first, each with its look. */
 const SEVERITIES = { cheat: "alarm", suspicious: "bad", info: "" };
