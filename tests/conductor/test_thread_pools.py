@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from steelyard.conductor import read_run_file, stepping, train
+from steelyard.conductor.collect import GroupSource
 from steelyard.conductor.listener import NullListener
 from steelyard.models import release_threads
 from steelyard.models.threads import _openmp
@@ -16,24 +17,29 @@ def native_threads():
 
 
 @pytest.mark.skipif(_openmp() is None, reason="torch has another OpenMP, which need not be paused")
-def test_threads_that_the_record_of_a_step_started_end_before_the_next(folder, monkeypatch):
-    figures, update = stepping.group_figures, stepping.update
+@pytest.mark.parametrize(
+    ("before", "owner", "then"),
+    [("release_memory", stepping, "update"), ("group_figures", GroupSource, "collect")],
+    ids=["before the learner works", "before the engine works"],
+)
+def test_the_threads_of_the_loop_that_records_end(folder, monkeypatch, before, owner, then):
+    earlier, later = getattr(stepping, before), getattr(owner, then)
     started, left = set(), []
 
-    def figures_of_many_tokens(groups):
+    def with_tensor_work(*arguments):
         release_threads()  # an earlier test's
-        before = native_threads()
+        threads = native_threads()
         torch.set_num_threads(2)
         torch.ones(1 << 20).exp_()
-        started.update(native_threads() - before)
-        return figures(groups)
+        started.update(native_threads() - threads)
+        return earlier(*arguments)
 
-    def observed_update(*arguments):
+    def observed(*arguments):
         left.append(started & native_threads())
-        return update(*arguments)
+        return later(*arguments)
 
-    monkeypatch.setattr(stepping, "group_figures", figures_of_many_tokens)
-    monkeypatch.setattr(stepping, "update", observed_update)
+    monkeypatch.setattr(stepping, before, with_tensor_work)
+    monkeypatch.setattr(owner, then, observed)
     settings = read_run_file(folder.run_file("pools"), ["rl.steps=2", "evaluation.every_steps=0"])
     threads = torch.get_num_threads()
     try:

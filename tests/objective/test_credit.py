@@ -351,3 +351,16 @@ def test_credit_has_the_type_of_the_rewards(rule, dtype):
     episodes = [(0, [1, 1]), (0, [2])]
     rewards = rewards_of(episodes, floats([0, 1, 0]).to(dtype))
     assert credit(rule, tokens_of(episodes), rewards).advantage_A.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [GAE(), GAE(level="turn"), RewardToGo(baseline="learned")],
+    ids=["tokens", "turns", "baseline"],
+)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_critic_that_has_diverged_is_named(rule, value):
+    episodes = [(0, [1, 1])]
+    rewards = rewards_of(episodes, floats([0.0, 1.0]))
+    with pytest.raises(ValueError, match="critic is not finite, so it has diverged; lower learner"):
+        credit(rule, tokens_of(episodes), rewards, value_T=floats([0.0, value]))

@@ -227,6 +227,7 @@ def test_a_product_too_large_for_a_float_is_bounded_without_nan(rule, advantage)
         (lambda: StopGradientClip(0.2), r"for a distance ε from 1 write 1 − ε or 1 \+ ε"),
         (lambda: StopGradientClip(2.0, 1.5), "must lie on either side of 1"),
         (lambda: WideningWindow(low=-0.1), "log-distances ≥ 0"),
+        (lambda: WideningWindow(high=float("nan")), "log-distances ≥ 0"),
         (lambda: Mask(2.0, 0.5), "lowest_ratio = 2.0 and highest_ratio = 0.5"),
         (lambda: Mask(1.0, 1.0), "must lie on either side of 1"),
         (lambda: Truncate(0.5), "must lie on either side of 1"),

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from steelyard.objective.checks import given, require, require_finite
+from steelyard.objective.checks import all_finite, given, require, require_finite
 from steelyard.objective.ragged import Runs, Tokens, dense
 from steelyard.objective.returns import gae, reward_to_go, whiten
 
@@ -174,6 +174,7 @@ def credit(
             return_T = reward_to_go(reward_K, turns, rule.gamma).index_select(0, turn_T)
             if rule.baseline == "none":
                 return Credit(return_T, all_T)
+            _require_sane_critic(given(value_T), None)
             return Credit(return_T - given(value_T), all_T, return_T)
         case GroupComparison():
             advantage_K, kept_K = _compared(rule, reward_K, turns, rewards.group_E)
@@ -267,6 +268,7 @@ def _of_critic(
     value_T: Tensor,
     after_E: Tensor | None,
 ) -> Credit:
+    _require_sane_critic(value_T, after_E)
     owned = Runs.of(tokens.turn_T)
     assert len(owned) == len(rewards.reward_K), "a turn without tokens would lose its reward"
     by_turn = rule.level == "turn"
@@ -290,6 +292,15 @@ def _turn_rewards(tokens: Tokens, rewards: Rewards, reward_T: Tensor | None) -> 
     if reward_T is None:
         return rewards.reward_K
     return rewards.reward_K.index_add(0, tokens.turn_T, reward_T.to(rewards.reward_K.dtype))
+
+
+def _require_sane_critic(value_T: Tensor, after_E: Tensor | None) -> None:
+    for value_X in (value_T, after_E):
+        require(
+            value_X is None or all_finite(value_X),
+            "credit: a value of the critic is not finite, so it has diverged; lower "
+            "learner.critic_learning_rate, or start from an earlier checkpoint",
+        )
 
 
 def _require_share(name: str, value: float) -> None:

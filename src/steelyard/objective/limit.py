@@ -69,7 +69,7 @@ class WideningWindow:
 
     def __post_init__(self) -> None:
         require(
-            min(self.low, self.high, self.power) >= 0.0,
+            all(x >= 0.0 for x in (self.low, self.high, self.power)),
             "limit: the window's low and high are log-distances ≥ 0 and power is ≥ 0, got "
             f"{self.low}, {self.high}, {self.power}",
         )

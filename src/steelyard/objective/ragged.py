@@ -72,7 +72,11 @@ class Runs:
         return y_X.cumsum_(0)
 
     def sum_to_go(self, value_X: Tensor, factor: float = 1.0) -> Tensor:
-        """y_i = x_i + factor · y_{i+1} within each run: float64 [X]. No entry may be NaN or ∞."""
+        """y_i = x_i + factor · y_{i+1} within each run: float64 [X].
+
+        Entries must be finite. The rounding error is 1e-16 of the greatest sum of any run, since
+        what a run passes back to the one before it is taken off again.
+        """
         y_X = torch.empty(self.size + -self.size % _BLOCK, dtype=torch.float64)
         y_X[: self.size], y_X[self.size :] = value_X, 0.0
         # As if all runs were one; then each run's last entry pays for what the next passes back.
