@@ -40,7 +40,8 @@ def test_the_threads_of_the_loop_that_records_end(folder, monkeypatch, before, o
 
     monkeypatch.setattr(stepping, before, with_tensor_work)
     monkeypatch.setattr(owner, then, observed)
-    settings = read_run_file(folder.run_file("pools"), ["rl.steps=2", "evaluation.every_steps=0"])
+    changes = ["rl.steps=2", "evaluation.every_steps=0", "checkpoint.every_steps=2"]
+    settings = read_run_file(folder.run_file("pools"), changes)
     threads = torch.get_num_threads()
     try:
         train(settings, NullListener())
