@@ -1,11 +1,11 @@
 """What another process on the same cores costs a training step.
 
-    python benchmarks/crowded_cores.py [--limit 120]
+    python benchmarks/crowded_cores.py [--rounds 3] [--limit 100]
 
-Each process takes optimiser steps on the same packed batch with torch's default threads: one alone,
-then two side by side, once as GNU's OpenMP comes and once with the short spinning that the
-`steelyard` command sets. Medians of the steps after the first; a pair that is not done after
-`--limit` seconds is stopped.
+Each process takes optimiser steps on the same packed batch with torch's default threads, as GNU's
+OpenMP comes and with the short spinning that the `steelyard` command sets: alone, in turns, and
+then two side by side. Medians of the steps after the first, and of the rounds; a pair that is not
+done after `--limit` seconds is stopped.
 """
 
 from __future__ import annotations
@@ -82,23 +82,24 @@ def measure(processes: int, spin_count: str | None, limit: float) -> list[float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=float, default=120.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=100.0)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         print(step_seconds())
         return
+    alone: dict[str, list[float]] = {name: [] for name in SPINNING}
+    for _ in range(options.rounds):
+        for name, spin_count in SPINNING.items():
+            alone[name] += measure(1, spin_count, options.limit)
     print("| | alone, s a step | two side by side, s a step |\n|---|---|---|")
     for name, spin_count in SPINNING.items():
-        cells = []
-        for processes in (1, 2):
-            seconds = measure(processes, spin_count, options.limit)
-            cells.append(
-                f"{statistics.mean(seconds):.1f}"
-                if seconds
-                else f"stopped after {options.limit:.0f} s, {STEPS + 1} steps not done"
-            )
-        print(f"| {name} | {cells[0]} | {cells[1]} |", flush=True)
+        pair = measure(2, spin_count, options.limit)
+        together = (
+            f"{statistics.mean(pair):.1f}" if pair else f"not done after {options.limit:.0f} s"
+        )
+        print(f"| {name} | {statistics.median(alone[name]):.1f} | {together} |", flush=True)
 
 
 if __name__ == "__main__":
