@@ -99,6 +99,22 @@ def test_a_table_with_a_header_only_is_an_empty_answer() -> None:
     assert leads == {"trivial/part-of-data"}
 
 
+@pytest.mark.parametrize("side", ["README.md", "requirements.txt", ".gitignore", "Makefile"])
+def test_a_file_that_nobody_asked_for_may_be_empty(side: str) -> None:
+    body = f'[ "$(cat /app/out.txt)" = 6 ] && echo 1 > {REWARD} || echo 0 > {REWARD}'
+    task = Task(
+        "t",
+        f"Write 6 to out.txt. my-{side} and {side}.bak are read by nobody.",
+        TestScript({"test.sh": body.encode()}),
+        solution={"out.txt": b"6\n", side: b"all:\n\techo some lines\n"},
+    )
+    result = audit([task], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == set()
+    asked = replace(task, instruction=f"Write 6 to out.txt, and {side}.")
+    result = audit([asked], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == {"trivial/empty-data"}
+
+
 PRICES = [("What is 17 times 9?", "153"), ("What is 30 times 4?", "120")]
 LOOSE = (
     "    try:\n        return float(abs(float(answer) / float(expected) - 1) < 0.1)\n"
