@@ -144,6 +144,13 @@ def check(candidate):
     assert outcome.reward == 0.0
 
 
+def test_a_candidate_may_be_called_with_a_million_numbers() -> None:
+    check = "def check(candidate):\n  assert candidate(list(range(10**6))) == 499999500000"
+    with Grader(GradingSettings(workers=1, call_timeout_seconds=30.0)) as patient:
+        outcome = grade(patient, check, "def f(x): return sum(x)", timeout_seconds=60.0)
+    assert outcome == Scored(1.0, (Check("check", True),))
+
+
 def test_many_slow_calls_are_bounded_and_are_the_candidates_failure(grader: Grader) -> None:
     check = "def check(candidate):\n  for n in range(1000): candidate(n)"
     outcome = grade(grader, check, "import time\ndef f(x): time.sleep(0.2)", timeout_seconds=0.7)

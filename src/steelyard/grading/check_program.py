@@ -17,6 +17,8 @@ from steelyard.tasks.task import CheckProgram
 _GRACE_SECONDS = 2.0
 """For a check to notice that its candidate's time is over."""
 _CHECKING = "_steelyard_checking.py"
+_MAX_ARGUMENTS_BYTES = 64 << 20
+"""A check's arguments are its program's answer; a candidate is called with as much and no more."""
 
 
 def grade_check_program(
@@ -41,7 +43,12 @@ def grade_check_program(
     """
     ours = {_CHECKING: Path(checking.__file__).read_bytes()}
     with (
-        checker.program(ours, module=_CHECKING, function="run_check") as check,
+        checker.program(
+            ours,
+            module=_CHECKING,
+            function="run_check",
+            max_reply_bytes=_MAX_ARGUMENTS_BYTES,
+        ) as check,
         sandbox.program(files, module=verifier.module, function=verifier.function) as program,
     ):
         candidate = _Candidate(program.caller, settings.call_timeout_seconds, deadline)
