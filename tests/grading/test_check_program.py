@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading import Grader, GradingSettings
+from steelyard.sandbox import Sandbox
+from steelyard.sandbox.sandbox import Program
 from steelyard.tasks.humaneval import read_humaneval
 from steelyard.tasks.task import CheckProgram, Task
 
@@ -156,6 +161,33 @@ def test_many_slow_calls_are_bounded_and_are_the_candidates_failure(grader: Grad
     outcome = grade(grader, check, "import time\ndef f(x): time.sleep(0.2)", timeout_seconds=0.7)
     assert isinstance(outcome, Scored)
     assert outcome.reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["time.sleep(0.6); f(0)", "f(0); time.sleep(0.6); f(0)", "time.sleep(0.3); f(1)"],
+    ids=["first call too late", "second call too late", "little time left"],
+)
+def test_a_slow_check_is_not_its_candidates_failure(grader: Grader, body: str) -> None:
+    check = f"import time\ndef check(f): {body}"
+    outcome = grade(grader, check, "import time\ndef f(x): time.sleep(x)", timeout_seconds=0.45)
+    assert isinstance(outcome, Unscored), outcome
+    assert outcome.cause is Cause.VERIFIER_TIMEOUT
+
+
+def test_the_time_begins_when_both_sandboxes_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowSandbox(Sandbox):
+        def program(
+            self, files: Mapping[str, bytes], **options: Any
+        ) -> AbstractContextManager[Program]:
+            time.sleep(0.6)
+            return super().program(files, **options)
+
+    monkeypatch.setattr("steelyard.grading.grader.Sandbox", SlowSandbox)
+    check = "def check(candidate): assert candidate(1) == 1"
+    with Grader(GradingSettings(workers=1)) as new:
+        outcome = grade(new, check, "def f(x): return x", timeout_seconds=1.0)
+    assert outcome == Scored(1.0, (Check("check", True),))
 
 
 def test_what_the_check_prints_is_not_the_verdict(grader: Grader) -> None:
