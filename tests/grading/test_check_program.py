@@ -121,6 +121,14 @@ def test_a_check_that_does_not_end_is_unscored(grader: Grader) -> None:
     assert time.monotonic() - started < 5
 
 
+NESTED = '["list",' * 100 + "1" + "]" * 100
+"""Like the long integer, it can be read, and cannot be sent on."""
+
+
+def called_with(argument: str) -> str:
+    return f'["list", "call", ["list", {argument}], ["dict"]]'
+
+
 def test_a_check_that_answers_nonsense_is_unscored(grader: Grader) -> None:
     """It is told what its candidate returned, and nothing of what it says is taken for granted."""
     forge = "import socket, struct\ndef check(candidate):\n  candidate(1)\n  "
@@ -128,6 +136,8 @@ def test_a_check_that_answers_nonsense_is_unscored(grader: Grader) -> None:
     for text, said in (
         ('["returned", ["list", "verdict", "solved", ""]]', "answered ["),
         ("[1, 2]", "unreadable answer"),
+        (f'["returned", {called_with(NESTED)}]', "nested deeper"),
+        (f'["returned", {called_with("9" * 4290)}]', "int of 14252 bits"),
     ):
         outcome = grade(grader, forge.format(n=len(text), text=text), "def f(x): return x")
         assert isinstance(outcome, Unscored), outcome

@@ -118,7 +118,11 @@ def _played(
     while reply.kind is ReplyKind.RETURNED:
         match reply.value:
             case ["call", list(arguments), dict(keywords)]:
-                answer = candidate.call(arguments, keywords)
+                try:
+                    answer = candidate.call(arguments, keywords)
+                except UnsupportedValue as error:  # its stand-in for the candidate sends no such
+                    detail = f"the check program called its candidate with {error.type_name}"
+                    return Unscored(Cause.VERIFIER_ERROR, detail)
             case ["verdict", "passed" | "failed" as verdict, str(detail)]:
                 return _scored(verdict == "passed", detail)
             case ["verdict", "broken", str(detail)]:
