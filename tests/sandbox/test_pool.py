@@ -1,6 +1,12 @@
+import os
+import shutil
+import sys
+import tempfile
+
 import pytest
 
-from steelyard.sandbox import SandboxPool, SandboxUnavailable
+from steelyard.sandbox import Sandbox, SandboxError, SandboxPool
+from steelyard.sandbox.interpreter import find_python
 
 LEFTOVERS = "echo secret > /tmp/t; mkdir d; echo secret > d/w; sleep 99 &"
 LOOK = "ls -AR /app /tmp /dev/shm; cat /proc/[0-9]*/comm"
@@ -55,8 +61,38 @@ def test_an_episode_gets_the_workspace_of_its_task():
     assert all(sandbox.closed for sandbox in made.values())
 
 
-def test_a_workspace_that_would_hide_the_interpreter_is_refused():
-    with pytest.raises(SandboxUnavailable, match="give the task another WORKDIR"):
+@pytest.fixture
+def python_elsewhere(monkeypatch):
+    """The folder in which the running Python now seems to lie: a copy of the system's."""
+    system = os.path.realpath("/usr/bin/python3")
+    if not os.path.exists(system):
+        pytest.skip("no system Python")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        copy = f"{folder}/py/bin/python3"
+        os.makedirs(os.path.dirname(copy))
+        shutil.copy(system, copy)
+        monkeypatch.setattr(sys, "base_prefix", f"{folder}/py")
+        monkeypatch.setattr(sys, "_base_executable", copy)
+        find_python.cache_clear()
+        yield folder
+    find_python.cache_clear()
+
+
+def test_a_workspace_over_the_running_python_gets_the_system_s(python_elsewhere):
+    ask = ["sh", "-c", "readlink /run/bin/python3; python3 -c 'print(6)'"]
+    for place, python in (
+        ("/srv/w", f"{python_elsewhere}/py/bin/python3"),
+        (python_elsewhere, "/usr/bin/python3"),
+        (f"{python_elsewhere}/py/w", "/usr/bin/python3"),
+    ):
+        with Sandbox(workspace=place) as sandbox:
+            assert sandbox.run(ask, timeout_seconds=9).stdout.decode() == f"{python}\n6\n"
+
+
+def test_a_workspace_that_would_hide_every_interpreter_fails_alone():
+    """Not SandboxUnavailable, which ends a run: other tasks can go on."""
+    with pytest.raises(SandboxError, match="give the task another WORKDIR"):
         SandboxPool().take("/usr/lib").run(["true"], timeout_seconds=5)
 
 
