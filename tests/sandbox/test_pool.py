@@ -14,10 +14,10 @@ LOOK = "ls -AR /app /tmp /dev/shm; cat /proc/[0-9]*/comm"
 
 def test_an_episode_finds_nothing_of_the_one_before():
     pool = SandboxPool()
-    first = pool.take()
+    first = pool.take("/app")
     first.run(["sh", "-c", LEFTOVERS], timeout_seconds=5, keep_background=True)
     pool.give_back(first)
-    second = pool.take()
+    second = pool.take("/app")
     assert second is first, "it is reused"
     seen = second.run(
         ["sh", "-c", "ls -A /app /tmp /dev/shm; ps ax || ls /proc"], timeout_seconds=5
@@ -32,20 +32,20 @@ def test_an_episode_finds_nothing_of_the_one_before():
 
 def test_what_cannot_be_emptied_is_not_lent_again():
     pool = SandboxPool()
-    first = pool.take()
+    first = pool.take("/app")
     first.run(["sh", "-c", "mkdir -p d/e; chmod 0 d"], timeout_seconds=5)
     pool.give_back(first)
     assert first.closed
-    assert pool.take() is not first
+    assert pool.take("/app") is not first
 
 
 def test_a_dead_sandbox_is_not_lent_again():
     pool = SandboxPool()
-    first = pool.take()
+    first = pool.take("/app")
     first.run(["true"], timeout_seconds=5)
     first.close()
     pool.give_back(first)
-    assert pool.take() is not first
+    assert pool.take("/app") is not first
 
 
 def test_an_episode_gets_the_workspace_of_its_task():
@@ -59,6 +59,20 @@ def test_an_episode_gets_the_workspace_of_its_task():
         pool.give_back(sandbox)
     pool.close()
     assert all(sandbox.closed for sandbox in made.values())
+
+
+def test_the_longest_idle_goes_first_whatever_its_workspace():
+    pool = SandboxPool(max_idle=2)
+    lent = [pool.take(place) for place in ("/srv/a", "/srv/b", "/srv/c", "/srv/a")]
+    for sandbox in lent:
+        pool.give_back(sandbox)
+    assert [sandbox.closed for sandbox in lent] == [True, True, False, False]
+    assert pool.take("/srv/c") is lent[2]
+    assert pool.take("/srv/a") is lent[3]
+    pool.close()
+    for sandbox in lent[2:]:
+        pool.give_back(sandbox)
+        assert sandbox.closed
 
 
 @pytest.fixture
@@ -98,4 +112,4 @@ def test_a_workspace_that_would_hide_every_interpreter_fails_alone():
 
 def test_concurrent_episodes_get_their_own():
     pool = SandboxPool()
-    assert pool.take() is not pool.take()
+    assert pool.take("/app") is not pool.take("/app")
