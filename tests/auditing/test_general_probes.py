@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.auditing import AuditSettings, TaskAudit, audit
+from steelyard.auditing.submission import Deserves, Submission, placed
+from steelyard.auditing.target import Target
 from steelyard.conductor.validation import validate_tasks
 from steelyard.grading import GradingSettings
 from steelyard.sandbox import SandboxSettings
@@ -57,6 +59,34 @@ set -a; . {place}/settings.env; cd {place}
     assert found == {"shell/settings-shell"}
 
 
+def test_a_word_that_begins_like_the_workspace_s_path_stays() -> None:
+    script = TestScript({"test.sh": b"ls /dataset /data/in /data"})
+    task = Task("t", "", script, {"a.py": b""}, working_directory="/data")
+    assert Target((task,)).tests_text == "ls /dataset /app/in /app"
+    routes = "ROUTES = ['/apply', '/app.js', '/app-2', '/app/x', '/app']\n"
+    given = Submission("", Deserves.UNTOUCHED, task, {"a.py": routes.encode()}, f"echo {routes}")
+    moved = routes.replace("'/app/x', '/app'", "'/data/x', '/data'")
+    assert placed(given).files == {"a.py": moved.encode()}
+    assert placed(given).commands == f"echo {moved}"
+
+
+def test_right_work_keeps_the_paths_that_it_names() -> None:
+    """The reference in other words has a route that is called like the folder of other tasks."""
+    source = b"def route(n):\n    if n is None:\n        return '/app'\n    return '/apply'\n"
+    check = "from main import route; assert (route(None), route(1)) == ('/app', '/apply')"
+    body = f'cd /srv/w && python3 -c "{check}" && echo 1 > {REWARD} || echo 0 > {REWARD}'
+    task = Task(
+        "t",
+        "Write route(n).",
+        TestScript({"test.sh": body.encode()}),
+        solution={"main.py": source},
+        working_directory="/srv/w",
+    )
+    result = audit([task], AuditSettings(only="right-work")).tasks[0]
+    assert proved(result) == set()
+    assert any(trial.probe == "right-work/rewritten" for trial in result.trials)
+
+
 ANAGRAMS = b'["crate", "react", "trace"]\n'
 EXACT = "assert type(found) is list and found == want"
 INSIDE = "assert all(word in want for word in found) and found == sorted(found)"
@@ -97,6 +127,22 @@ def test_a_table_with_a_header_only_is_an_empty_answer() -> None:
     assert proved(result) == {"trivial/empty-data"}
     leads = {f.probe for f in result.findings if not f.proved}
     assert leads == {"trivial/part-of-data"}
+
+
+@pytest.mark.parametrize("side", ["README.md", "requirements.txt", ".gitignore", "Makefile"])
+def test_a_file_that_nobody_asked_for_may_be_empty(side: str) -> None:
+    body = f'[ "$(cat /app/out.txt)" = 6 ] && echo 1 > {REWARD} || echo 0 > {REWARD}'
+    task = Task(
+        "t",
+        f"Write 6 to out.txt. my-{side} and {side}.bak are read by nobody.",
+        TestScript({"test.sh": body.encode()}),
+        solution={"out.txt": b"6\n", side: b"all:\n\techo some lines\n"},
+    )
+    result = audit([task], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == set()
+    asked = replace(task, instruction=f"Write 6 to out.txt, and {side}.")
+    result = audit([asked], AuditSettings(only="trivial")).tasks[0]
+    assert proved(result) == {"trivial/empty-data"}
 
 
 PRICES = [("What is 17 times 9?", "153"), ("What is 30 times 4?", "120")]

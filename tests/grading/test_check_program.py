@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
 from steelyard.episodes import Cause, Check, Outcome, Scored, Unscored
 from steelyard.grading import Grader, GradingSettings
+from steelyard.sandbox import Sandbox
+from steelyard.sandbox.sandbox import Program
 from steelyard.tasks.humaneval import read_humaneval
 from steelyard.tasks.task import CheckProgram, Task
 
@@ -116,6 +121,14 @@ def test_a_check_that_does_not_end_is_unscored(grader: Grader) -> None:
     assert time.monotonic() - started < 5
 
 
+NESTED = '["list",' * 100 + "1" + "]" * 100
+"""Like the long integer, it can be read, and cannot be sent on."""
+
+
+def called_with(argument: str) -> str:
+    return f'["list", "call", ["list", {argument}], ["dict"]]'
+
+
 def test_a_check_that_answers_nonsense_is_unscored(grader: Grader) -> None:
     """It is told what its candidate returned, and nothing of what it says is taken for granted."""
     forge = "import socket, struct\ndef check(candidate):\n  candidate(1)\n  "
@@ -123,6 +136,8 @@ def test_a_check_that_answers_nonsense_is_unscored(grader: Grader) -> None:
     for text, said in (
         ('["returned", ["list", "verdict", "solved", ""]]', "answered ["),
         ("[1, 2]", "unreadable answer"),
+        (f'["returned", {called_with(NESTED)}]', "nested deeper"),
+        (f'["returned", {called_with("9" * 4290)}]', "int of 14252 bits"),
     ):
         outcome = grade(grader, forge.format(n=len(text), text=text), "def f(x): return x")
         assert isinstance(outcome, Unscored), outcome
@@ -144,11 +159,45 @@ def check(candidate):
     assert outcome.reward == 0.0
 
 
+def test_a_candidate_may_be_called_with_a_million_numbers() -> None:
+    check = "def check(candidate):\n  assert candidate(list(range(10**6))) == 499999500000"
+    with Grader(GradingSettings(workers=1, call_timeout_seconds=30.0)) as patient:
+        outcome = grade(patient, check, "def f(x): return sum(x)", timeout_seconds=60.0)
+    assert outcome == Scored(1.0, (Check("check", True),))
+
+
 def test_many_slow_calls_are_bounded_and_are_the_candidates_failure(grader: Grader) -> None:
     check = "def check(candidate):\n  for n in range(1000): candidate(n)"
     outcome = grade(grader, check, "import time\ndef f(x): time.sleep(0.2)", timeout_seconds=0.7)
     assert isinstance(outcome, Scored)
     assert outcome.reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["time.sleep(0.6); f(0)", "f(0); time.sleep(0.6); f(0)", "time.sleep(0.3); f(1)"],
+    ids=["first call too late", "second call too late", "little time left"],
+)
+def test_a_slow_check_is_not_its_candidates_failure(grader: Grader, body: str) -> None:
+    check = f"import time\ndef check(f): {body}"
+    outcome = grade(grader, check, "import time\ndef f(x): time.sleep(x)", timeout_seconds=0.45)
+    assert isinstance(outcome, Unscored), outcome
+    assert outcome.cause is Cause.VERIFIER_TIMEOUT
+
+
+def test_the_time_begins_when_both_sandboxes_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowSandbox(Sandbox):
+        def program(
+            self, files: Mapping[str, bytes], **options: Any
+        ) -> AbstractContextManager[Program]:
+            time.sleep(0.6)
+            return super().program(files, **options)
+
+    monkeypatch.setattr("steelyard.grading.grader.Sandbox", SlowSandbox)
+    check = "def check(candidate): assert candidate(1) == 1"
+    with Grader(GradingSettings(workers=1)) as new:
+        outcome = grade(new, check, "def f(x): return x", timeout_seconds=1.0)
+    assert outcome == Scored(1.0, (Check("check", True),))
 
 
 def test_what_the_check_prints_is_not_the_verdict(grader: Grader) -> None:

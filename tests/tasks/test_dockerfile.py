@@ -124,6 +124,21 @@ def test_without_a_dockerfile_every_file_is_in_the_workspace() -> None:
     assert workspace_of(FILES, "environment").files == FILES
 
 
+@pytest.mark.parametrize("place", ["//tests", "/app/../tests", "//", "///usr/lib", "../tests"])
+def test_no_spelling_of_a_reserved_folder_is_a_workspace(place: str) -> None:
+    text = f"FROM python\nWORKDIR {place}\n".encode()
+    for environment, override in (({"Dockerfile": text}, None), ({}, place)):
+        with pytest.raises(ValueError, match="cannot be the workspace"):
+            workspace_of(environment, "environment", override)
+
+
+@pytest.mark.parametrize("place", ["//srv/w", "srv/w", "/srv//w/"])
+def test_a_workspace_has_one_spelling(place: str) -> None:
+    text = f"FROM python\nWORKDIR {place}\nCOPY a.py .\nCOPY a.py //srv/w/b.py\n".encode()
+    found = workspace_of({"Dockerfile": text, "a.py": b"a"}, "environment")
+    assert (found.working_directory, set(found.files)) == ("/srv/w", {"a.py", "b.py"})
+
+
 def test_a_missing_workdir_is_refused() -> None:
     with pytest.raises(ValueError, match="it has no WORKDIR; add WORKDIR /app"):
         workspace_of({"Dockerfile": b"FROM python\n"}, "environment")

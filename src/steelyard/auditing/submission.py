@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from steelyard.auditing.findings import Kind
-from steelyard.auditing.target import Target, changed_files
+from steelyard.auditing.target import Target, changed_files, path_replaced
 from steelyard.tasks import Task
 from steelyard.tasks.task import WORKING_DIRECTORY
 
@@ -72,30 +72,26 @@ class Probe:
 
 
 def placed(submission: Submission) -> Submission:
-    """What a probe plans for a workspace at /app, for where the task's WORKDIR has it."""
+    """What a probe plans for a workspace at /app, for where the task's WORKDIR has it. Right work
+    is the task's own, and names its own places."""
     task = submission.task
     there = task.working_directory
-    if there == WORKING_DIRECTORY:
+    if there == WORKING_DIRECTORY or submission.deserves is Deserves.SUCCESS:
         return submission
     given = {**task.files, **(task.solution or {})}
 
     def moved(path: str, data: bytes) -> bytes:
-        if data in (given.get(path), task.files.get(path)) or not _is_text(data):
+        if data in (given.get(path), task.files.get(path)):
             return data
-        return data.replace(WORKING_DIRECTORY.encode(), there.encode())
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:  # bytecode has lengths in it that a longer path would make wrong
+            return data
+        return path_replaced(text, WORKING_DIRECTORY, there).encode()
 
     files = {path: moved(path, data) for path, data in submission.files.items()}
-    commands = submission.commands.replace(WORKING_DIRECTORY, there)
+    commands = path_replaced(submission.commands, WORKING_DIRECTORY, there)
     return replace(submission, files=files, commands=commands)
-
-
-def _is_text(data: bytes) -> bool:
-    """Bytecode, for one, has lengths in it that a longer path would make wrong."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def shown(submission: Submission, start: Mapping[str, bytes]) -> str:

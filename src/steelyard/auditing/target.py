@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,7 +128,7 @@ class Target:
     def tests_text(self) -> str:
         """All of `tests_texts` in one, as if the workspace lay at /app: see `placed`."""
         text = "\n".join(self.tests_texts)
-        return text.replace(self.task.working_directory, WORKING_DIRECTORY)
+        return path_replaced(text, self.task.working_directory, WORKING_DIRECTORY)
 
     @cached_property
     def tested_imports(self) -> tuple[str, ...]:
@@ -183,6 +184,11 @@ def _spread(tasks: Sequence[Task], count: int) -> list[Task]:
     if len(tasks) <= count:
         return list(tasks)
     return [tasks[i * len(tasks) // count] for i in range(count)]
+
+
+def path_replaced(text: str, old: str, new: str) -> str:
+    """The text with the folder `old` called `new`; `/apply` and `/app.py` are not in `/app`."""
+    return re.sub(rf"{re.escape(old)}(?![\w.-])", lambda _: new, text)
 
 
 def parses(source: bytes | None) -> bool:

@@ -137,7 +137,12 @@ class Grader:
                 )
             case CheckProgram():
                 return grade_check_program(
-                    sandbox, checker, verifier, files, self.settings, deadline
+                    sandbox,
+                    checker,
+                    verifier,
+                    files,
+                    self.settings,
+                    task.verifier_timeout_seconds,
                 )
             case RewardFunction():
                 return grade_reward_function(sandbox, verifier, task, files, deadline)

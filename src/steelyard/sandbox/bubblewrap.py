@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from steelyard.sandbox.errors import SandboxError, SandboxUnavailable
-from steelyard.sandbox.interpreter import SandboxPython, find_python
+from steelyard.sandbox.interpreter import SandboxPython, find_python, system_python
 from steelyard.sandbox.launching import (
     HostUid,
     Launch,
@@ -58,7 +58,8 @@ nobody; the second is for containers that map no more than 65,536 uids."""
 def start(launch: Launch) -> Launched:
     """Starts bubblewrap with the supervisor as pid 1, under a uid of its own if we are root.
 
-    Raises SandboxUnavailable if a program that this needs is not installed.
+    Raises SandboxUnavailable if a program that this needs is not installed, and SandboxError if
+    the workspace would hide every Python that could run in it.
     """
     uid: HostUid | None = None
     descriptors: list[int] = []
@@ -66,10 +67,11 @@ def start(launch: Launch) -> Launched:
     try:
         if os.geteuid() == 0:
             uid = HostUid(HostUid.mapped_base(_UID_BASES))
-        supervisor = supervisor_command(
-            find_python().executable, _SOURCE_ROOT, str(theirs.fileno())
+        python, packages = _interpreter(launch)
+        supervisor = supervisor_command(python.executable, _SOURCE_ROOT, str(theirs.fileno()))
+        command = command_line(
+            launch, python, packages, supervisor, None if uid is None else uid.uid, descriptors
         )
-        command = command_line(launch, supervisor, None if uid is None else uid.uid, descriptors)
         process = spawn(command, (theirs.fileno(), *descriptors))
         return _Bubblewrap(process, ours, uid)
     except BaseException:
@@ -84,16 +86,18 @@ def start(launch: Launch) -> Launched:
 
 
 def command_line(
-    launch: Launch, command: list[str], uid: int | None, descriptors: list[int]
+    launch: Launch,
+    python: SandboxPython,
+    packages: SandboxPackages | None,
+    command: list[str],
+    uid: int | None,
+    descriptors: list[int],
 ) -> list[str]:
     """bubblewrap with everything that keeps `command` in its place, under the host's `uid`.
 
     Appends the descriptors that it needs to inherit; the caller closes them.
     """
     bwrap = _installed("bwrap", "bubblewrap")
-    python = find_python()
-    _require_apart(python, launch.workspace)
-    packages = find_packages(python) if launch.settings.packages else None
     privileges: list[str] = []
     if uid is not None:
         setpriv = _installed("setpriv", "util-linux")
@@ -114,14 +118,38 @@ def command_line(
     ]  # fmt: skip
 
 
-def _require_apart(python: SandboxPython, workspace: str) -> None:
-    """One would hide the other."""
-    prefix = Path(python.prefix or "/usr")
-    if prefix.is_relative_to(workspace) or Path(workspace).is_relative_to(prefix):
-        raise SandboxUnavailable(
-            f"the workspace {workspace} and this machine's Python, {prefix}, cannot both be in a "
-            "sandbox: give the task another WORKDIR, or run Steelyard with a Python elsewhere"
-        )
+def _interpreter(launch: Launch) -> tuple[SandboxPython, SandboxPackages | None]:
+    """The Python of this sandbox, the system's where the workspace would hide ours, and its
+    packages. Raises SandboxError where neither will do: it concerns this workspace alone."""
+
+    def furnished(python: SandboxPython) -> tuple[SandboxPython, SandboxPackages | None]:
+        return python, find_packages(python) if launch.settings.packages else None
+
+    python = find_python()
+    if _apart(python, launch.workspace):
+        return furnished(python)
+    why = "there is no other"
+    try:
+        system = system_python()
+        if _apart(system, launch.workspace):
+            return furnished(system)
+    except SandboxUnavailable as error:
+        why = str(error)
+    raise SandboxError(
+        f"the workspace {launch.workspace} and this machine's Python, {_prefix(python)}, cannot "
+        "both be in a sandbox: give the task another WORKDIR, or run Steelyard with a Python "
+        f"elsewhere ({why})"
+    )
+
+
+def _apart(python: SandboxPython, workspace: str) -> bool:
+    """Whether neither would hide the other."""
+    prefix = _prefix(python)
+    return not (prefix.is_relative_to(workspace) or Path(workspace).is_relative_to(prefix))
+
+
+def _prefix(python: SandboxPython) -> Path:
+    return Path(python.prefix or "/usr")
 
 
 class _Bubblewrap(Launched):

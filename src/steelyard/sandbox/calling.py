@@ -13,7 +13,7 @@ from steelyard.sandbox.frames import FrameError
 from steelyard.sandbox.wire import decode, encode, receive_frame, send_frame
 
 MAX_REPLY_BYTES = 4 << 20
-"""Largest answer that is read from a program."""
+"""Largest answer that is read from a program, unless its caller says otherwise."""
 
 
 class ReplyKind(Enum):
@@ -49,10 +49,12 @@ class Reply:
 
 
 class Caller:
-    """Calls one function of one program. Not thread-safe."""
+    """Calls one function of one program. Not thread-safe. A longer answer than `max_reply_bytes`
+    is HUNG."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
         self._channel = channel
+        self._max_reply_bytes = max_reply_bytes
         self.gone = False
         """Whether the program has closed its channel."""
 
@@ -85,7 +87,7 @@ class Caller:
 
     def _receive(self, deadline: float, when: str) -> Reply:
         try:
-            message, _ = receive_frame(self._channel, MAX_REPLY_BYTES, deadline)
+            message, _ = receive_frame(self._channel, self._max_reply_bytes, deadline)
             return _read_reply(message)
         except TimeoutError:
             return _HUNG

@@ -37,6 +37,12 @@ def find_python() -> SandboxPython:
     if not hidden and readable_by_others(prefix) and readable_by_others(base):
         needed = None if Path(prefix).is_relative_to("/usr") else prefix
         return SandboxPython(base, needed, own=True)
+    return system_python()
+
+
+def system_python() -> SandboxPython:
+    """The system's interpreter. Raises SandboxUnavailable if there is none."""
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     for candidate in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.path.exists(candidate) and readable_by_others(os.path.realpath(candidate)):
             return SandboxPython(candidate, None, own=os.path.realpath(candidate) == base)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 from steelyard.sandbox import bubblewrap, container
-from steelyard.sandbox.calling import Caller
+from steelyard.sandbox.calling import MAX_REPLY_BYTES, Caller
 from steelyard.sandbox.errors import SandboxError
 from steelyard.sandbox.frames import FrameError, receive_reply, send_request
 from steelyard.sandbox.launching import Launch, Launched
@@ -163,7 +163,12 @@ class Sandbox:
 
     @contextlib.contextmanager
     def program(
-        self, files: Mapping[str, bytes], *, module: str, function: str
+        self,
+        files: Mapping[str, bytes],
+        *,
+        module: str,
+        function: str,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
     ) -> Iterator[Program]:
         """Runs `function` of the file `module` as a server of calls, in a child of its own.
 
@@ -186,7 +191,7 @@ class Sandbox:
                     except OSError:
                         self.wipe()
                         raise
-                program = Program(Caller(ours), ours)
+                program = Program(Caller(ours, max_reply_bytes), ours)
                 try:
                     yield program
                 finally:

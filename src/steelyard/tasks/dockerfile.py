@@ -99,7 +99,7 @@ def workspace_of(
 
 def _place(directory: str, file: str) -> str:
     """Where the workspace shall lie, as a clean path. ValueError where a sandbox cannot lay it."""
-    root = normpath(directory)
+    root = _absolute(directory)
     place = PurePosixPath(root)
     taken = any(
         place.is_relative_to(path) or PurePosixPath(path).is_relative_to(root) for path in _RESERVED
@@ -111,6 +111,12 @@ def _place(directory: str, file: str) -> str:
             f"{WORKING_DIRECTORY}"
         )
     return root
+
+
+def _absolute(path: str, folder: str = "") -> str:
+    """The clean path from the root. POSIX lets two leading slashes stand; Linux knows one root."""
+    whole = path if path.startswith("/") else f"{folder}/{path}"
+    return "/" + normpath(f"/{whole}").lstrip("/")
 
 
 def write_dockerfile(
@@ -154,9 +160,7 @@ def _apply(
     if keyword == "FROM":
         _from(image, rest, place)
     elif keyword == "WORKDIR":
-        image.working_directory = normpath(f"{image.working_directory or '/'}/{rest}")
-        if rest.startswith("/"):
-            image.working_directory = normpath(rest)
+        image.working_directory = _absolute(rest, image.working_directory)
     elif keyword == "COPY" or (keyword == "ADD" and not _fetches(rest)):
         _copy(image, rest, content, place)
     elif keyword == "ENV":
@@ -191,7 +195,7 @@ def _fetches(rest: str) -> bool:
 
 def _run(image: _Image, rest: str, place: str) -> None:
     def place_of(path: str) -> str:
-        return normpath(path if path.startswith("/") else f"{image.working_directory}/{path}")
+        return _absolute(path, image.working_directory)
 
     effect = run_effect(rest, place, lambda path: image.files.get(place_of(path)))
     image.packages += effect.packages
@@ -217,9 +221,7 @@ def _copy(image: _Image, rest: str, content: Mapping[str, bytes], place: str) ->
             "destination, without options or patterns"
         )
     *sources, destination = words
-    target = normpath(f"{image.working_directory or ''}/{destination}")
-    if destination.startswith("/"):
-        target = normpath(destination)
+    target = _absolute(destination, image.working_directory)
     into_folder = len(sources) > 1 or destination.endswith("/") or target in _folders(image)
     for source in sources:
         found = dict(_find(source, content))
@@ -227,7 +229,7 @@ def _copy(image: _Image, rest: str, content: Mapping[str, bytes], place: str) ->
             raise ValueError(f"{place}: COPY {source!r} finds no such file beside the Dockerfile")
         for path, inside in found.items():
             name = inside or (PurePosixPath(path).name if into_folder else "")
-            image.files[normpath(f"{target}/{name}")] = content[path]
+            image.files[_absolute(name, target)] = content[path]
         image.copied |= found.keys()
 
 

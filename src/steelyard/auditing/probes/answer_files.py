@@ -25,10 +25,12 @@ _WHOLE = re.compile(r"\b(?:every|all|each)\b", re.I)
 
 
 def _empty(target: Target) -> Iterable[Submission]:
-    """Nothing in the form of the reference. A task that may be answered so says it."""
+    """Nothing in the form of the reference. A task that may be answered so says it; a file that it
+    does not name (notes, a list of requirements) may be left out altogether."""
     loose = _LOOSE.search(target.task.instruction)
-    deserves = Deserves.SEPARATED if loose else Deserves.LESS_THAN_SUCCESS
     for path, text in _answers(target):
+        asked = _sentences_naming(target, path) and not loose
+        deserves = Deserves.LESS_THAN_SUCCESS if asked else Deserves.SEPARATED
         for label, content in _hollowed(text):
             yield from _submitted(target, path, content, f"{path}: {label}", deserves)
 
@@ -99,11 +101,17 @@ def _parsed(text: str) -> Any:
 
 def _if_all_are_asked_for(target: Target, path: str) -> Deserves:
     """Wrong by construction where the sentence that names the file asks for every entry."""
-    name = PurePosixPath(path).name
-    sentences = re.split(r"(?<=[.!?:;])\s+", target.task.instruction)
-    asked = [sentence for sentence in sentences if name in sentence]
+    asked = _sentences_naming(target, path)
     whole = any(_WHOLE.search(each) and not _LOOSE.search(each) for each in asked)
     return Deserves.LESS_THAN_SUCCESS if whole else Deserves.SEPARATED
+
+
+def _sentences_naming(target: Target, path: str) -> list[str]:
+    """The instruction's sentences that name the file; `out.json.bak` does not name `out.json`."""
+    name = re.escape(PurePosixPath(path).name)
+    named = re.compile(rf"(?<![\w.-]){name}(?![\w-]|\.\w)")
+    sentences = re.split(r"(?<=[.!?:;])\s+", target.task.instruction)
+    return [sentence for sentence in sentences if named.search(sentence)]
 
 
 def _submitted(
