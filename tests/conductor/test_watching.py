@@ -253,6 +253,25 @@ def test_every_episode_is_scanned_those_of_the_last_evaluation_too(finished):
     assert (progress.scanned, progress.episode) == (len(recorded), recorded[-1][1])
 
 
+def test_a_final_evaluation_that_a_kill_left_unscanned_is_scanned_on_resume(folder, monkeypatch):
+    scan_run = watching.scan_run
+
+    def until_the_end(reader, *args, **options):
+        if any(e.name == "final" for e in reader.evaluations()):
+            raise Killed
+        return scan_run(reader, *args, **options)
+
+    with monkeypatch.context() as context:
+        context.setattr(watching, "scan_run", until_the_end)
+        with pytest.raises(Killed):
+            run(folder, "unscanned", "warn", "rl.steps=1")
+    directory, *_ = run(folder, "unscanned", "warn", "rl.steps=1", resume=True)
+    with RunReader(directory.path) as reader:
+        recorded = reader.episode_keys()
+        assert reader.events("finished")
+        assert read_findings(reader)[1].episode == recorded[-1][1]
+
+
 def test_a_rollback_keeps_an_older_checkpoint_beside_the_newest():
     assert checkpoints_kept(1, AlarmSettings(on_alarm="rollback")) == 2
     assert checkpoints_kept(3, AlarmSettings(on_alarm="rollback")) == 3
