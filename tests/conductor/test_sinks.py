@@ -36,7 +36,7 @@ WRITTEN = {
     ("warm_start/loss", 2): 1.5,
     ("evaluation/dev/pass_at_1", 0): 0.25,
     ("evaluation/dev/pass_at_1/or", 0): 0.5,
-    ("evaluation/dev/pass_at_1/key", 0): 0.0,
+    ("evaluation/dev/pass_at_1/(none)", 0): 0.0,
     ("evaluation/dev/unscored", 0): 0.0,
     ("rl/reward_mean", 1): 0.5,
     ("rl/grad_norm", 1): 0.75,
@@ -78,7 +78,7 @@ def tell(run: Path, section: SinksSection) -> Remembering:
         listener.phase("warm start", 2)
         store.add_metrics(1, "warm_start", {"loss": 2.0})
         store.add_metrics(2, "warm_start", {"loss": 1.5})
-        episodes = evaluated("dev", {"a-or": (1, 2), "b-key": (0, 2)})
+        episodes = evaluated("dev", {"a-or": (1, 2), "without-": (0, 2)})  # no kind
         store.add_evaluation("step-0", 0, "dev", episodes)
         listener.evaluation(EvaluationReport("step-0", "dev", 1, 4))
         for step, reward, norm in ((1, 0.5, 0.75), (2, 0.625, 1.25)):

@@ -105,6 +105,7 @@ def test_a_gap_that_grows_is_named_with_what_raised_it():
     assert 0 < evidence["growth_at_least"] < evidence["growth"]
     assert evidence["heldout_maximum"] == pytest.approx(0.5, abs=0.1)
     assert evidence["reference_steps"] == [1, 2, 3]
+    assert gap.since == evidence["window_steps"][0] < gap.step
     assert evidence["heldout_lost"] < 0.5, "early"
 
 
@@ -113,6 +114,7 @@ def test_a_gap_from_the_start_is_a_weak_verifier_and_not_a_divergence():
     (weak,) = run.raised()
     assert weak.name == "weak_verifier"
     assert weak.action == "warn"
+    assert weak.since == weak.step, "of all steps so far, none was the first"
     assert weak.evidence["share"] == pytest.approx(0.375, abs=0.05)
 
 

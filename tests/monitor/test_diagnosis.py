@@ -142,6 +142,17 @@ def test_small_groups_can_lack_exploration_too(
     assert found["verdict"] == verdict
 
 
+def test_a_group_of_partial_rewards_can_lack_exploration_too(tmp_path: Path) -> None:
+    """Its verdict is mixed, and yet no attempt was paid in full."""
+    episodes = attempts("t-or", Scored(0.25), programs=[BUGGY] * 7)
+    episodes += [episode("g1/7", "t-or", Scored(0.5), program=FIXED)]
+    reader = recorded(tmp_path, episodes)
+    assert view(reader, "groups")["groups"][0]["verdict"] == "mixed"
+    found = diagnose(reader, "g1")
+    assert (found["verdict"], found["certainty"]) == ("no_exploration", "shown")
+    assert "distinct final workspaces: 2 in 8 episodes" in found["why"]
+
+
 def test_work_that_is_paid_elsewhere_is_not_refused_by_a_strict_verifier(tmp_path: Path) -> None:
     """The held-out checks are only weaker: better work is paid."""
     right = attempts("t-or", passed(), heldout=Scored(1.0), name="g2", programs=[FIXED] * 2)

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from steelyard.conductor.listener import AnyAlarm, EvaluationReport, Listener, StepReport
+from steelyard.monitor.text import kind_name
 from steelyard.store import RunDirectory, RunReader
 
 _SECONDS_TO_FINISH = 60.0
@@ -192,7 +193,7 @@ class SinkListener:
             tallies = {"": found.tally}
             by_kind = reader.tallies(name, split, "kind")
         if any(by_kind):
-            tallies |= {f"/{kind or 'none'}": of_kind for kind, of_kind in by_kind.items()}
+            tallies |= {f"/{kind_name(kind)}": of_kind for kind, of_kind in by_kind.items()}
         prefix = f"evaluation/{split}"
         values = {f"{prefix}/pass_at_1{kind}": t.solved / t.n for kind, t in tallies.items() if t.n}
         self._log(values | {f"{prefix}/unscored": float(found.tally.unscored)}, found.step)

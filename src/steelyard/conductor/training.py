@@ -29,7 +29,14 @@ from steelyard.conductor.starting import RunTasks, audited, open_store, record_a
 from steelyard.conductor.stepping import Stepper, rehearsal_of
 from steelyard.conductor.untouched import suites, untouched
 from steelyard.conductor.warm_start import warm_start
-from steelyard.conductor.watching import Paused, Watch, rolled_back_to, strongest, unheeded
+from steelyard.conductor.watching import (
+    Paused,
+    ShortcutScan,
+    Watch,
+    rolled_back_to,
+    strongest,
+    unheeded,
+)
 from steelyard.models import LoadedModel, resolve
 from steelyard.monitor.alarms import Alarm
 from steelyard.objective import as_table as describe
@@ -61,6 +68,8 @@ def train(
     sinks: SinkListener | None = None
     try:
         if resume and _is_finished(settings):
+            # What was recorded last may not be scanned yet: the process may have ended in between.
+            ShortcutScan(settings.path, tasks.every, store, listener).scan("the evaluation final")
             listener.note("the run is already finished")
             store.finish("finished")
             return

@@ -14,10 +14,11 @@ _KEPT = 5 / 6
 """A policy with so much of the best held-out rate has not lost it: less is within the noise of the
 hundred or so episodes that a rate rests on."""
 _SIGNIFICANT = 0.05
+"""The chance that a policy as good as all the others is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """What is known of one policy's held-out success: its rate, one unit per visit of a task, and
     how many of its episodes passed in full."""
 
@@ -46,9 +47,7 @@ def last_good_policy(reader: RunReader, steps: Iterable[int], before: int) -> in
     """The latest of `steps` < `before` whose held-out success is not significantly below the best.
 
     `before` is the first step in which what an alarm says has shown. The best is that of any policy
-    of the run; H0, that it is no better than this one, is tested at 5 % over visits of tasks (dev
-    tasks paired) as alarms test growth, or by Fisher's exact test of the episodes where there are
-    fewer than 8 visits. A single lucky or unlucky measurement decides nothing.
+    of the run: `last_sound` tests, so a single lucky or unlucky measurement decides nothing.
 
     Without such a step, the latest of `steps` with at least 5/6 of the best rate, which asks for
     more, since all of them may be spoilt; without that, the best of them. None if nothing is known
@@ -57,29 +56,45 @@ def last_good_policy(reader: RunReader, steps: Iterable[int], before: int) -> in
     chosen = _held(reader, steps)
     last = max((s.step for s in reader.steps("rl")), default=0)
     every = chosen | _held(reader, range(last + 1))
-    top = _best(every)
+    sound = last_sound(every, [s for s in chosen if s < before])
+    if sound is not None:
+        return sound
+    highest = max((found.rate for found in every.values()), default=0.0)
+    kept = [s for s, found in chosen.items() if found.rate >= _KEPT * highest]
+    return max(kept, default=_best(chosen))
+
+
+def last_sound(held: Mapping[int, Held], steps: Iterable[int]) -> int | None:
+    """The latest of `steps`, all of `held`, that is not significantly below the best of `held`.
+
+    p ≤ 5 % / (m − 1) for m policies, where H0 says that the best is no better than this one: tested
+    over visits of tasks (dev tasks paired) as alarms test growth, or by Fisher's exact test of the
+    episodes where there are fewer than 8 visits. The best is the luckiest too, so that its test
+    stands for one against each of the others (Bonferroni): of equals, any one is passed over with a
+    chance of at most 5 %, however long the run.
+    """
+    top = _best(held)
     if top is None:
         return None
-    best = every[top]
-    sound = [s for s, found in chosen.items() if s < before and not _below(found, best)]
-    kept = [s for s, found in chosen.items() if found.rate >= _KEPT * best.rate]
-    return max(sound or kept, default=_best(chosen))
+    level = _SIGNIFICANT / max(1, len(held) - 1)
+    latest_first = sorted(steps, reverse=True)
+    return next((s for s in latest_first if not _below(held[s], held[top], level)), None)
 
 
-def _best(held: Mapping[int, _Held]) -> int | None:
+def _best(held: Mapping[int, Held]) -> int | None:
     return max(held, key=lambda step: (held[step].rate, step), default=None)
 
 
-def _below(policy: _Held, best: _Held) -> bool:
-    tested = growth(policy.units, best.units, level=_SIGNIFICANT)
+def _below(policy: Held, best: Held, level: float) -> bool:
+    tested = growth(policy.units, best.units, level=level)
     if tested is None:
         p = fisher_tail(best.passed, best.episodes, policy.passed, policy.episodes)
     else:
         p = tested.p
-    return p <= _SIGNIFICANT
+    return p <= level
 
 
-def _held(reader: RunReader, steps: Iterable[int]) -> dict[int, _Held]:
+def _held(reader: RunReader, steps: Iterable[int]) -> dict[int, Held]:
     sampled = _sampled_at(reader)
     if not sampled:
         on_dev = _on_dev(reader)
@@ -91,10 +106,10 @@ def _held(reader: RunReader, steps: Iterable[int]) -> dict[int, _Held]:
     }
 
 
-def _together(own: _Held, following: _Held) -> _Held:
+def _together(own: Held, following: Held) -> Held:
     if own is following:
         return own
-    return _Held(
+    return Held(
         (own.rate + following.rate) / 2,
         own.units + following.units,
         own.passed + following.passed,
@@ -102,7 +117,7 @@ def _together(own: _Held, following: _Held) -> _Held:
     )
 
 
-def _sampled_at(reader: RunReader) -> dict[int, _Held]:
+def _sampled_at(reader: RunReader) -> dict[int, Held]:
     """What held-out checks say of the training episodes of each step."""
     visits: dict[int, list[tuple[Unit, int, int]]] = defaultdict(list)
     for step, kind, mean, passed, n in reader.query(
@@ -114,7 +129,7 @@ def _sampled_at(reader: RunReader) -> dict[int, _Held]:
     return {step: _of_visits(of_step) for step, of_step in visits.items()}
 
 
-def _on_dev(reader: RunReader) -> dict[int, _Held]:
+def _on_dev(reader: RunReader) -> dict[int, Held]:
     """The success on dev tasks after each step; a task is compared with itself."""
     tallies = evaluation_tallies(reader)
     return {
@@ -130,10 +145,10 @@ def _on_dev(reader: RunReader) -> dict[int, _Held]:
     }
 
 
-def _of_visits(visits: list[tuple[Unit, int, int]]) -> _Held:
+def _of_visits(visits: list[tuple[Unit, int, int]]) -> Held:
     """`visits` holds the mean, the full passes and the number of the episodes of each."""
     episodes = sum(n for _, _, n in visits)
-    return _Held(
+    return Held(
         sum(unit.value * n for unit, _, n in visits) / episodes,
         tuple(unit for unit, _, _ in visits),
         sum(passed for _, passed, _ in visits),

@@ -127,13 +127,18 @@ class RunEvidence:
         )
 
     def _distinct_programs(self, task: str | None) -> dict[str, int]:
-        """Group → its different final workspaces, where no success says more."""
+        """Group → its different final workspaces; of a whole run where no success says more.
+
+        Of one task the mixed groups count too: none of their rewards need be a full one.
+        """
+        chosen, values = "g.verdict IN (?, ?)", [v.value for v in _WITHOUT_SUCCESS]
+        if task is not None:
+            chosen, values = "g.task = ?", [task]
         return dict(
             self.reader.query(
                 "SELECT g.id, count(DISTINCT e.files) FROM groups g"
-                " JOIN episodes e ON e.group_key = g.key"
-                " WHERE g.verdict IN (?, ?) AND (? IS NULL OR g.task = ?) GROUP BY g.key",
-                (*(v.value for v in _WITHOUT_SUCCESS), task, task),
+                f" JOIN episodes e ON e.group_key = g.key WHERE {chosen} GROUP BY g.key",
+                values,
             )
         )
 

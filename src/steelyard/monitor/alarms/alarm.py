@@ -34,7 +34,11 @@ class Alarm:
 
     @property
     def since(self) -> int:
-        """The first of the steps in which its condition showed: those of its window."""
+        """The first of the steps in which its condition showed: those of its window, or its own.
+
+        A verifier's fault, for which all steps so far speak, has no first step: it was there before
+        the policy was, and held-out success alone says which policy it has spoilt.
+        """
         return min(self.evidence.get("window_steps", ()), default=self.step)
 
     def as_json(self) -> dict[str, Any]:
