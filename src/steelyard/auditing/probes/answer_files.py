@@ -19,6 +19,7 @@ from steelyard.tasks import TestScript
 _USE = "It writes an answer of the right form with nothing in it, or with everything in it."
 _FIX = "Compare the whole answer with what is expected, in both directions, and its length."
 _CODE = (".py", ".sh", ".bash", ".js", ".ts", ".c", ".h", ".cpp", ".go", ".rs", ".java", ".rb")
+_TABLES = (".csv", ".tsv")
 _LOOSE = re.compile(r"\b(?:empty|at most|up to|any number|if any|some|optional(?:ly)?)\b", re.I)
 """Words of an instruction under which less than the reference has may be right as well."""
 _WHOLE = re.compile(r"\b(?:every|all|each)\b", re.I)
@@ -31,7 +32,7 @@ def _empty(target: Target) -> Iterable[Submission]:
     for path, text in _answers(target):
         asked = _sentences_naming(target, path) and not loose
         deserves = Deserves.LESS_THAN_SUCCESS if asked else Deserves.SEPARATED
-        for label, content in _hollowed(text):
+        for label, content in _hollowed(path, text):
             yield from _submitted(target, path, content, f"{path}: {label}", deserves)
 
 
@@ -76,7 +77,7 @@ def _answers(target: Target) -> Iterator[tuple[str, str]]:
             continue
 
 
-def _hollowed(text: str) -> Iterator[tuple[str, str]]:
+def _hollowed(path: str, text: str) -> Iterator[tuple[str, str]]:
     value = _parsed(text)
     if isinstance(value, list):
         yield "an empty list", "[]\n"
@@ -88,8 +89,9 @@ def _hollowed(text: str) -> Iterator[tuple[str, str]]:
     else:
         yield "an empty file", ""
         yield "an empty line", "\n"
-        if len(lines := text.splitlines(keepends=True)) > 1:
-            yield "its first line", lines[0]
+        # Of other files the first line may be all that was asked for, and the rest its reason.
+        if path.endswith(_TABLES) and len(lines := text.splitlines(keepends=True)) > 1:
+            yield "its header alone", lines[0]
 
 
 def _parsed(text: str) -> Any:
