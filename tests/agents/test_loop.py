@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.agents import AgentSettings, answer_text, attempt, demonstrate, demonstration_texts
-from steelyard.agents.demonstration import Script
+from steelyard.agents.demonstration import Script, _edits
+from steelyard.agents.tools import occurs_once
 from steelyard.episodes import StopReason
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxPool
@@ -15,6 +18,7 @@ from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, TaskSte
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STOP = 2
+LINE = '    return config.get("retries") or 3'
 SETTINGS = AgentSettings()
 SANDBOXES = SandboxPool()
 TASK = Task(
@@ -65,7 +69,7 @@ def test_commands_run_where_the_task_has_its_workspace(renderer, encode):
 
 
 def test_an_episode_is_one_growing_segment_with_exact_actions(renderer, encode):
-    edit = call("edit", line=2, text="    return 0")
+    edit = call("edit", old=LINE, new="    return 0")
     turns = [call("read"), edit, call("run"), call("submit")]
     played = play(turns, renderer, encode)
     assert played.stop_reason is StopReason.SUBMITTED
@@ -80,13 +84,15 @@ def test_an_episode_is_one_growing_segment_with_exact_actions(renderer, encode):
         assert segment.token_ids[stop - 1] == STOP
         assert not any(segment.action_mask[slice(*turn.observation)])
     whole = renderer.decode(segment.token_ids)
-    assert "1|def retry_count(config):" in whole
+    assert "\ns.py:\ndef retry_count(config):\n" in whole
     assert "<|im_start|>tool\nedited s.py<|im_end|>\n<|im_start|>assistant\n" in whole
     assert b"return 0" in played.files["s.py"]
 
 
 def test_errors_are_observations_and_the_episode_goes_on(renderer, encode):
-    played = play(["nonsense", call("edit", line=99, text="x"), call("submit")], renderer, encode)
+    played = play(
+        ["nonsense", call("edit", old="nowhere", new="x"), call("submit")], renderer, encode
+    )
     results = [turn.calls[0] for turn in played.trajectory.turns]
     assert [r.error for r in results] == [True, True, False]
     assert "one JSON object" in results[0].result
@@ -190,6 +196,11 @@ def test_a_demonstration_reaches_the_solution_through_the_tools(renderer, encode
         ("b", "a\nb"),
         ("a\nb\nc\nd", "x\nb\ny\nz\nd"),
         ("a\nb", "a\nb\nc\n"),
+        ("a\n\nx\n\nx\n", "a\n\nx\n\ny\n"),
+        ("x\nx\nx", "x\nx"),
+        ("x\n\n", "\n"),
+        ("", "a\nb"),
+        ("a", ""),
     ],
 )
 def test_any_change_of_lines_can_be_demonstrated(renderer, encode, before, after):
@@ -200,6 +211,15 @@ def test_any_change_of_lines_can_be_demonstrated(renderer, encode, before, after
     )
     played = play(demonstration_texts(task), renderer, encode, task=task)
     assert played.files["s.py"] == after.encode()
+
+
+@given(*[st.lists(st.sampled_from(["", "a", "aa", "ab", "b"]), max_size=7).map("\n".join)] * 2)
+def test_every_edit_of_a_demonstration_quotes_one_place(before, after):
+    text = before
+    for edit in _edits(before, after):
+        assert occurs_once(edit["old"], text)
+        text = text.replace(edit["old"], edit["new"])
+    assert text == after
 
 
 def test_a_task_without_a_solution_cannot_be_demonstrated():
@@ -236,7 +256,7 @@ def test_the_next_step_arrives_as_the_observation_of_submit(renderer, encode):
         TaskStep("two", "Now print MODE.", TASK.verifier, files={"new.py": b"1"}),
     )
     task = replace(TASK, steps=steps, environment_variables={"MODE": "fast"})
-    edit = call("edit", line=2, text="    return 0", path="s.py")
+    edit = call("edit", old=LINE, new="    return 0", path="s.py")
     turns = [edit, call("submit"), call("run", command="echo $MODE; cat new.py"), call("submit")]
     played = play(turns, renderer, encode, task)
     assert played.stop_reason is StopReason.SUBMITTED

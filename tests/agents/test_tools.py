@@ -45,10 +45,9 @@ def do(workspace, text):
         ('{"name": ["submit"], "arguments": {}}', "no tool"),
         (call("delete"), "no tool 'delete'"),
         (call("submit", force=True), "submit: force: Extra inputs"),
-        (call("edit", line="2", text="x"), "edit: line: Input should be a valid integer"),
-        (call("edit", line=True, text="x"), "edit: line: Input should be a valid integer"),
-        (call("edit", line=0, text="x"), "greater than or equal to 1"),
-        (call("edit", line=1), "edit: text: Field required"),
+        (call("edit", old=2, new="x"), "edit: old: Input should be a valid string"),
+        (call("edit", old="one", new="x", line=1), "edit: line: Extra inputs"),
+        (call("edit", old="one"), "edit: new: Field required"),
         (
             f"<tool_call>{call('submit')}</tool_call><tool_call>{call('submit')}</tool_call>",
             "one call",
@@ -72,22 +71,25 @@ def test_a_call_may_be_tagged_with_words_before_it():
     assert parse_call(f"I am done.\n<tool_call>{call('submit')}</tool_call>").name == "submit"
 
 
-def test_read_shows_numbered_lines_and_edit_replaces_them(workspace):
-    assert do(workspace, call("read")) == "1|one\n2|two\n3|three\n4|"
-    do(workspace, call("edit", line=2, text="TWO\nand a half"))
+def test_read_shows_the_file_and_edit_replaces_what_it_quotes(workspace):
+    assert do(workspace, call("read")) == "one\ntwo\nthree\n"
+    do(workspace, call("edit", old="two", new="TWO\nand a half"))
     assert workspace.files["a.py"] == b"one\nTWO\nand a half\nthree\n"
-    do(workspace, call("edit", line=1, end=3, text=""))
-    assert workspace.files["a.py"] == b"three\n"
+    do(workspace, call("edit", old="one\nTWO\nand a half\nthree\n", new=""))
+    assert workspace.files["a.py"] == b""
+    do(workspace, call("edit", old="", new="a new file\n"))
+    assert workspace.files["a.py"] == b"a new file\n"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (call("edit", line=9, text="x"), "has 4 lines"),
-        (call("edit", line=3, end=2, text="x"), "has 4 lines"),
-        (call("edit", line=1, text="x", path="../../etc/passwd"), "no file"),
+        (call("edit", old="four", new="x"), "old does not occur in a.py"),
+        (call("edit", old="o", new="x"), "more than once in a.py; take in what is around"),
+        (call("edit", old="", new="x"), "more than once"),
+        (call("edit", old="one", new="x", path="../../etc/passwd"), "no file"),
         (call("read", path="/etc/passwd"), "no file"),
-        (call("edit", line=1, text="\ud800"), "not valid Unicode"),
+        (call("edit", old="one", new="\ud800"), "not valid Unicode"),
         (call("run", command="echo \0"), "not valid text"),
         (call("run", command="echo \ud800"), "not valid text"),
     ],
@@ -104,7 +106,7 @@ def test_run_executes_the_visible_checks_or_a_command_in_the_sandbox(workspace):
         "3 a.py\n[exit code 3]"
     )
     assert workspace.files["b.txt"] == b"new\n"
-    assert do(workspace, call("edit", line=1, text="1")) == "edited a.py"
+    assert do(workspace, call("edit", old="one", new="1")) == "edited a.py"
     assert do(workspace, call("run", command="head -1 a.py")) == "1"
 
 
@@ -130,6 +132,6 @@ def test_long_output_is_cut_in_the_middle(workspace):
 
 def test_the_description_names_every_tool_and_argument():
     text = describe_tools()
-    assert '"line": integer' in text
+    assert '"old": string, "new": string' in text
     assert '"path"?: string' in text
     assert [line.split()[0] for line in text.splitlines()] == ["read", "edit", "run", "submit"]

@@ -113,7 +113,7 @@ def test_algorithms_are_the_records_that_run():
 def test_play_lets_a_person_be_the_policy():
     fix = '    value = config.get("retries")\n    return 3 if value is None else value'
     turns = [
-        {"name": "edit", "arguments": {"line": 2, "text": fix}},
+        {"name": "edit", "arguments": {"old": '    return config.get("retries") or 3', "new": fix}},
         {"name": "run", "arguments": {}},
         {"name": "submit", "arguments": {}},
     ]

@@ -1,6 +1,7 @@
 """Shaping in a real run: training sees it, dynamic sampling and evaluations do not."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -169,7 +170,10 @@ def test_potentials_are_those_of_the_states_before_each_turn(smollm2, tiny_model
         files={"m.py": b"def f(n):\n    return None\n"},
     )
     bodies = ["return 1", "return {1: 1, 2: 4}.get(n)", "return n * n if n == 3 else None"]
-    calls = [{"name": "edit", "arguments": {"line": 2, "text": f"    {b}"}} for b in bodies]
+    calls = [
+        {"name": "edit", "arguments": {"old": old, "new": new}}
+        for old, new in itertools.pairwise(["return None", *bodies])
+    ]
     calls.append({"name": "submit", "arguments": {}})
     encode = lambda text: smollm2.tokenizer(text, add_special_tokens=False).input_ids  # noqa: E731
     turns = [[*encode(json.dumps(call)), STOP] for call in calls]

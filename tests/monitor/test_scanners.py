@@ -81,7 +81,7 @@ class Did:
         calls = [ToolCall("run", {"command": c}, result) for c, result in self.commands]
         calls += [ToolCall("read", {"path": p}, result, e) for p, result, e in self.reads]
         calls += [
-            ToolCall("edit", {"path": p, "line": 1, "text": text}, f"edited {p}")
+            ToolCall("edit", {"path": p, "old": "", "new": text}, f"edited {p}")
             for p, text in self.files.items()
         ]
         calls.append(ToolCall("submit", {}, "submitted"))

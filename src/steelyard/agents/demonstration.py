@@ -14,7 +14,7 @@ from typing import Any
 
 from steelyard.agents.loop import Attempt, attempt
 from steelyard.agents.settings import AgentSettings
-from steelyard.agents.tools import VISIBLE_CHECKS
+from steelyard.agents.tools import VISIBLE_CHECKS, occurs_once
 from steelyard.engines import Sample
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxPool
@@ -59,9 +59,7 @@ def _calls(
                 "create; put an empty one into environment/"
             )
         named = {} if len(editable) == 1 else {"path": path}
-        calls += [
-            ("edit", named | edit) for edit in _line_edits(files[path].decode(), content.decode())
-        ]
+        calls += [("edit", named | edit) for edit in _edits(files[path].decode(), content.decode())]
     if run_checks and VISIBLE_CHECKS in files:
         calls.append(("run", {}))
     return [*calls, ("submit", {})]
@@ -98,24 +96,26 @@ class Script:
         return Sample(ids, [0.0] * len(ids), [-1] * len(ids), stopped=stopped)
 
 
-def _line_edits(before: str, after: str) -> list[dict[str, Any]]:
-    """Arguments of `edit` calls that turn `before` into `after`, last lines first.
+def _edits(before: str, after: str) -> list[dict[str, Any]]:
+    """Arguments of `edit` calls that turn `before` into `after`, last changes first.
 
-    From the bottom up, so that an edit does not move the lines of the next.
+    In whole lines, with as many of the lines around as it takes to name one place.
     """
-    old, new = before.split("\n"), after.split("\n")
+    lines, new = before.split("\n"), after.split("\n")
+    changes = difflib.SequenceMatcher(a=lines, b=new, autojunk=False).get_opcodes()
     edits: list[dict[str, Any]] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+    # From the bottom up, so that what lies above a change is where `before` has it.
+    for tag, i, j, k, m in reversed(changes):
         if tag == "equal":
             continue
-        if tag == "insert":  # there is no insert tool: rewrite a neighbouring line with it
+        block, replacement = lines[i:j], new[k:m]
+        while not (block and replacement and occurs_once("\n".join(block), "\n".join(lines))):
             if i > 0:
-                i, k = i - 1, k - 1
+                i -= 1
+                block, replacement = [lines[i], *block], [lines[i], *replacement]
             else:
-                j, m = j + 1, m + 1
-        edit: dict[str, Any] = {"line": i + 1}
-        if j > i + 1:
-            edit["end"] = j
-        edit["text"] = "\n".join(new[k:m])
-        edits.append(edit)
-    return edits[::-1]
+                below = lines[len(block)]
+                block, replacement = [*block, below], [*replacement, below]
+        lines[i : i + len(block)] = replacement
+        edits.append({"old": "\n".join(block), "new": "\n".join(replacement)})
+    return edits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steelyard.agents.settings import AgentSettings
-from steelyard.agents.tools import VISIBLE_CHECKS, describe_tools, numbered
+from steelyard.agents.tools import VISIBLE_CHECKS, describe_tools
 from steelyard.models import Message
 from steelyard.tasks import Task
 
@@ -33,4 +33,4 @@ def _shown_files(task: Task, settings: AgentSettings) -> str:
             continue
     if sum(text.count("\n") + 1 for text in texts.values()) > settings.max_shown_lines:
         return "Files: " + ", ".join(p for p in sorted(task.files) if ".git" not in p.split("/"))
-    return "\n".join(f"{path}:\n{numbered(text.rstrip())}" for path, text in texts.items())
+    return "\n".join(f"{path}:\n{text.rstrip()}" for path, text in texts.items())

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from steelyard.agents.settings import AgentSettings
 from steelyard.agents.workspace import Workspace
@@ -29,17 +29,19 @@ class _Arguments(BaseModel):
 
 
 class Read(_Arguments):
-    """Show a file with line numbers."""
+    """Show a file."""
 
     path: str | None = None
 
 
 class Edit(_Arguments):
-    """Replace a line, or the lines from `line` to `end`, by `text`."""
+    """Replace `old`, which occurs once in the file, by `new`."""
 
-    line: Annotated[int, Field(ge=1)]
-    text: str
-    end: Annotated[int | None, Field(ge=1)] = None
+    # Quoting what is to go rather than naming its lines: a small model copies well and counts
+    # badly. With line numbers most failures of the main job's policy, late in RL, were a right
+    # line of code put one line off.
+    old: str
+    new: str
     path: str | None = None
 
 
@@ -102,9 +104,9 @@ def carry_out(call: Call, workspace: Workspace, settings: AgentSettings) -> str:
     )
 
 
-def numbered(text: str) -> str:
-    """The lines of a file as the agent sees them: `1|first line`."""
-    return "\n".join(f"{i}|{line}" for i, line in enumerate(text.split("\n"), start=1))
+def occurs_once(part: str, text: str) -> bool:
+    """Whether `part` names one place of `text`; nothing at all names the one of an empty text."""
+    return text.find(part) == text.rfind(part) != -1
 
 
 def describe_tools() -> str:
@@ -116,20 +118,19 @@ def describe_tools() -> str:
 
 
 def _read(arguments: Any, workspace: Workspace, settings: AgentSettings) -> str:
-    return numbered(_text(workspace, _path(arguments.path, workspace)))
+    return _text(workspace, _path(arguments.path, workspace))
 
 
 def _edit(arguments: Any, workspace: Workspace, settings: AgentSettings) -> str:
     path = _path(arguments.path, workspace)
-    lines = _text(workspace, path).split("\n")
-    end = arguments.end if arguments.end is not None else arguments.line
-    if not arguments.line <= end <= len(lines):
-        raise ToolError(f"edit: lines {arguments.line} to {end}: {path} has {len(lines)} lines")
-    if not _encodable(arguments.text):
-        raise ToolError("edit: text is not valid Unicode")
-    replacement = arguments.text.split("\n") if arguments.text else []
-    lines[arguments.line - 1 : end] = replacement
-    workspace.files[path] = "\n".join(lines).encode()
+    text = _text(workspace, path)
+    if not _encodable(arguments.new):
+        raise ToolError("edit: new is not valid Unicode")
+    if arguments.old not in text:
+        raise ToolError(f"edit: old does not occur in {path}")
+    if not occurs_once(arguments.old, text):
+        raise ToolError(f"edit: old occurs more than once in {path}; take in what is around it")
+    workspace.files[path] = text.replace(arguments.old, arguments.new, 1).encode()
     return f"edited {path}"
 
 

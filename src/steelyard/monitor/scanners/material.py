@@ -121,11 +121,13 @@ class Material:
         return [code for code in codes if code is not None]
 
     def turn_of(self, line: str) -> int | None:
-        """The last turn whose calls contain a line of the final files."""
+        """The last turn whose calls wrote a line of the final files."""
         if len(line) < _MIN_LOCATED_CHARACTERS:
             return None
         for turn, call in reversed(self.calls):
-            if any(isinstance(v, str) and line in v for v in call.arguments.values()):
+            # What an edit replaces is quoted from the file, not written.
+            written = (v for name, v in call.arguments.items() if name != "old")
+            if any(isinstance(v, str) and line in v for v in written):
                 return turn
         return None
 
