@@ -87,6 +87,7 @@ def test_read_shows_the_file_and_edit_replaces_what_it_quotes(workspace):
         (call("edit", old="four", new="x"), "old does not occur in a.py"),
         (call("edit", old="o", new="x"), "more than once in a.py; take in what is around"),
         (call("edit", old="", new="x"), "more than once"),
+        (call("edit", old="two", new="two"), "nothing would change"),
         (call("edit", old="one", new="x", path="../../etc/passwd"), "no file"),
         (call("read", path="/etc/passwd"), "no file"),
         (call("edit", old="one", new="\ud800"), "not valid Unicode"),

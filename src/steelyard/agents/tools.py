@@ -126,6 +126,8 @@ def _edit(arguments: Any, workspace: Workspace, settings: AgentSettings) -> str:
     text = _text(workspace, path)
     if not _encodable(arguments.new):
         raise ToolError("edit: new is not valid Unicode")
+    if arguments.new == arguments.old:
+        raise ToolError("edit: new is the same as old, so nothing would change")
     if arguments.old not in text:
         raise ToolError(f"edit: old does not occur in {path}")
     if not occurs_once(arguments.old, text):
