@@ -12,6 +12,7 @@ from steelyard.agents import AgentSettings, answer_text, attempt, demonstrate, d
 from steelyard.agents.demonstration import Script, _edits
 from steelyard.agents.tools import occurs_once
 from steelyard.episodes import StopReason
+from steelyard.learner import Batch
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxPool
 from steelyard.tasks import AnswerForm, CheckSpec, FunctionChecks, Task, TaskStep, load_tasks
@@ -220,6 +221,32 @@ def test_every_edit_of_a_demonstration_quotes_one_place(before, after):
         assert occurs_once(edit["old"], text)
         text = text.replace(edit["old"], edit["new"])
     assert text == after
+
+
+def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, encode):
+    for task in load_tasks(EXAMPLES / "falsy-defaults" / "tasks" / "demonstrations")[::11]:
+        plain, slipped = (
+            asyncio.run(
+                demonstrate(task, renderer, STOP, encode, SANDBOXES, AgentSettings(), slips=slips)
+            )
+            for slips in (False, True)
+        )
+        slip, *rest = slipped.trajectory.turns
+        if len(slipped.trajectory.turns) == len(plain.trajectory.turns):
+            assert task.kind in ("or", "getd", "idx"), "a block of one line has nothing beside it"
+            continue
+        assert slip.calls[0].error
+        assert "nothing would change" in slip.calls[0].result
+        assert [t.text for t in rest] == [t.text for t in plain.trajectory.turns]
+        assert slipped.files == plain.files
+        (segment,), (as_ever,) = slipped.trajectory.segments, plain.trajectory.segments
+        assert not any(segment.action_mask[slice(*slip.action)])
+        actions = [
+            [i for i, m in zip(s.token_ids, s.action_mask, strict=True) if m]
+            for s in (segment, as_ever)
+        ]
+        assert actions[0] == actions[1]
+        assert len(Batch.from_trajectories([slipped.trajectory])) == len(actions[0])
 
 
 def test_a_task_without_a_solution_cannot_be_demonstrated():

@@ -119,11 +119,11 @@ def test_distillation_from_another_teacher_moves_towards_it(folder, other_model)
 @pytest.mark.parametrize(
     ("changes", "files"),
     [
-        (["algorithm.name=grpo"], ["model.safetensors"]),
+        (["algorithm.name=grpo", "rl.task_order=signal"], ["model.safetensors"]),
         (["algorithm.name=ppo"], ["model.safetensors", "critic.safetensors"]),
     ],
 )
-def test_reference_and_critic_survive_an_interruption(folder, changes, files):
+def test_reference_critic_and_task_order_survive_an_interruption(folder, changes, files):
     whole = run(folder.run_file("whole"), changes)
     path = folder.run_file("cut")
     with pytest.raises(KeyboardInterrupt):

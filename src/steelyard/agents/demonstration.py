@@ -3,12 +3,18 @@
 The calls are derived from the difference between the task's files and its solution and go
 through the same turn loop as a policy's, so a demonstration has real observations and exactly the
 tokens that the policy would have had to sample.
+
+A demonstration may slip first: its first turn is an edit that changes nothing, which is answered
+by an error, and the rest is as ever. Who imitates it reads the slip and imitates what follows, so a
+policy learns to go on after an error; without any such example it hands in what it has. Source:
+data with mistakes and their correction, Ye et al. 2024 (arXiv:2408.16293).
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -74,11 +80,45 @@ async def demonstrate(
     settings: AgentSettings,
     *,
     run_checks: bool = True,
+    slips: bool = False,
 ) -> Attempt:
-    """Plays the reference solution through the turn loop. Log-probs are 0, version is −1."""
+    """Plays the reference solution through the turn loop. Log-probs are 0, version is −1.
+
+    With `slips` it slips first, where the task has a line to slip on; the slip is context.
+    """
     texts = demonstration_texts(task, run_checks=run_checks)
+    slip = _slip(task, texts[0]) if slips else None
+    if slip is not None:
+        texts = [slip, *texts]
     script = Script([[*encode(text), stop_id] for text in texts])
-    return await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
+    played = await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
+    if slip is not None and played.trajectory.turns:
+        turn = played.trajectory.turns[0]
+        played.trajectory.segments[turn.segment].read_only(*turn.action)
+    return played
+
+
+def _slip(task: Task, first: str) -> str | None:
+    """An edit that changes nothing, in the file of the `first` call; None where there is none.
+
+    It quotes a line from inside a block, where policies slip too, and not what `first` replaces.
+    """
+    call = json.loads(first) if task.answer is None else {}
+    if call.get("name") != "edit":
+        return None
+    arguments = call["arguments"]
+    candidates = [path for path in task.files if path != VISIBLE_CHECKS]
+    text = task.files.get(arguments.get("path", candidates[0]), b"").decode()
+    lines = [
+        line
+        for line in text.split("\n")
+        if line.strip() and line[0].isspace() and occurs_once(line, text)
+        if line not in arguments["old"]
+    ]
+    if not lines:
+        return None
+    line = random.Random(f"slip {task.name}").choice(lines)
+    return json.dumps({"name": "edit", "arguments": arguments | {"old": line, "new": line}})
 
 
 class Script:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.conductor.admission import capacity
 from steelyard.conductor.rollouts import Rollouts, group_requests
 from steelyard.conductor.settings import RLSection
-from steelyard.curriculum import TaskOrder
-from steelyard.episodes import Group, GroupVerdict
+from steelyard.curriculum import Seen, SignalOrder, TaskOrder
+from steelyard.episodes import Group, GroupVerdict, Scored
 from steelyard.tasks import Task
 
 
@@ -30,8 +30,9 @@ def next_draw(groups: Iterable[str]) -> int:
 class GroupSource:
     """Draws tasks and runs their groups; `draws` counts the draws since RL began.
 
-    With `dynamic` only mixed groups are used. The n-th group has the same task and seeds in every
-    run of the same seed, so the count is all that a resumed run needs to know.
+    With `dynamic` only mixed groups are used. `draws` and what was `seen` at the steps before are
+    all that a resumed run needs to know: the n-th group has the seeds of the n-th group, and its
+    task follows from n, or with `task_order = "signal"` from what was seen.
     """
 
     def __init__(
@@ -43,12 +44,16 @@ class GroupSource:
         *,
         dynamic: bool,
         draws: int = 0,
+        seen: Sequence[Seen] = (),
     ) -> None:
         self._rollouts = rollouts
         self._tasks = tasks
         self._settings = settings
         self._seed = seed
-        self._order = TaskOrder([task.kind for task in tasks], seed)
+        kinds = [task.kind for task in tasks]
+        self._even = TaskOrder(kinds, seed)
+        self._signal = SignalOrder(kinds, settings.episodes_per_group, seed)
+        self._seen = list(seen)
         self._dynamic = dynamic
         self._left_out: frozenset[str] = frozenset()
         self.draws = draws
@@ -60,6 +65,7 @@ class GroupSource:
         admitted in its place, up to `max_groups_per_step` in all; then the update learns from
         the mixed ones there are. Source: DAPO §3.2.
         """
+        upcoming = self._upcoming(step)
         running: dict[asyncio.Task[Group], int] = {}
         finished: dict[int, Group] = {}
         accepted = 0
@@ -77,7 +83,7 @@ class GroupSource:
                 if self._rollouts.lockstep and running:
                     free = 0  # a wave is never joined half-way: that would depend on timing
                 for _ in range(min(free, self._settings.sampled_groups_limit - started)):
-                    running[self._start()] = started
+                    running[self._start(upcoming)] = started
                     started += 1
                 if not running:
                     break
@@ -103,6 +109,7 @@ class GroupSource:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         groups = [finished[i] for i in sorted(finished)]
+        self._seen += [self._outcomes(step, group) for group in groups]
         return Collected(groups, [group for group in groups if self._usable(group)])
 
     def leave_out(self, tasks: Collection[str]) -> bool:
@@ -112,12 +119,26 @@ class GroupSource:
 
     def seeds(self, group: Group) -> list[int]:
         """The seed of each episode of a group of this source."""
-        task = next(task for task in self._tasks if task.name == group.task)
         size = self._settings.episodes_per_group
-        return [request.seed for request in group_requests(task, group.id, size, self._seed)]
+        requests = group_requests(self._task_of(group), group.id, size, self._seed)
+        return [request.seed for request in requests]
 
-    def _start(self) -> asyncio.Task[Group]:
-        while (task := self._tasks[self._order.draw(self.draws)]).name in self._left_out:
+    def _upcoming(self, step: int) -> Iterator[int]:
+        """Which tasks are next, by index."""
+        if self._settings.task_order == "signal":
+            yield from self._signal.upcoming(step, self._seen, self._settings.groups_per_step)
+        while True:
+            yield self._even.draw(self.draws)
+
+    def _outcomes(self, step: int, group: Group) -> Seen:
+        outcomes = [e.outcome.raw for e in group.episodes if isinstance(e.outcome, Scored)]
+        return Seen(step, self._task_of(group).kind, tuple(outcomes))
+
+    def _task_of(self, group: Group) -> Task:
+        return next(task for task in self._tasks if task.name == group.task)
+
+    def _start(self, upcoming: Iterator[int]) -> asyncio.Task[Group]:
+        while (task := self._tasks[next(upcoming)]).name in self._left_out:
             self.draws += 1
         requests = group_requests(
             task, f"g{self.draws}", self._settings.episodes_per_group, self._seed

@@ -69,6 +69,13 @@ class WarmStartSection(_Section):
     run_checks: bool = Field(
         True, description="demonstrations run the visible checks before they hand in"
     )
+    slip_fraction: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of the demonstrations that begin with an edit that changes nothing, and "
+        "go on from its error; the slip itself is not imitated",
+    )
 
 
 class RLSection(_Section):
@@ -87,6 +94,11 @@ class RLSection(_Section):
     )
     max_groups_per_step: PositiveInt | None = Field(
         None, description="bound on groups sampled for one update; default twice groups_per_step"
+    )
+    task_order: Literal["even", "signal"] = Field(
+        "even",
+        description="even: the kinds of tasks in turn; signal: a kind in proportion to the "
+        "probability that its next group is mixed, by its outcomes so far",
     )
     epochs: PositiveInt = Field(1, description="passes over a batch")
     minibatches: PositiveInt = Field(1, description="optimiser steps a pass, on whole groups each")

@@ -19,6 +19,7 @@ from steelyard.conductor.reporting import (
 )
 from steelyard.conductor.update import Update, update
 from steelyard.conductor.warm_start import imitate
+from steelyard.curriculum import Seen
 from steelyard.episodes import Scored
 from steelyard.models import release_memory, release_threads
 from steelyard.store import RunReader
@@ -39,7 +40,7 @@ class Stepper:
         self._algorithm = run.settings.built_algorithm
         self._agreement_is_checked = False
         with RunReader(run.settings.path) as reader:
-            draws = next_draw(group.id for group in reader.groups())
+            groups = reader.groups()
             self._gradients = GradientWatch(norm for _, norm in reader.metric("grad_norm"))
         self.source = GroupSource(
             run.workshop.rollouts,
@@ -47,7 +48,10 @@ class Stepper:
             run.settings.rl,
             run.settings.run.seed,
             dynamic=run.settings.samples_dynamically,
-            draws=draws,
+            draws=next_draw(group.id for group in groups),
+            seen=[
+                Seen(g.step, g.kind, tuple(r for r in g.rewards if r is not None)) for g in groups
+            ],
         )
 
     async def take(self, step: int) -> StepReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -19,9 +19,15 @@ from steelyard.tasks import Task
 
 
 async def demonstrations(
-    tasks: Sequence[Task], workshop: Workshop, settings: AgentSettings, *, run_checks: bool
+    tasks: Sequence[Task],
+    workshop: Workshop,
+    settings: AgentSettings,
+    *,
+    run_checks: bool,
+    slipping: Collection[str] = (),
 ) -> list[Trajectory]:
-    """The tasks' reference solutions, played through the turn loop.
+    """The tasks' reference solutions, played through the turn loop; those of the tasks named in
+    `slipping` slip first.
 
     Raises:
         ValueError: a task without a reference, or whose demonstration does not fit the limits or
@@ -38,6 +44,7 @@ async def demonstrations(
             workshop.sandboxes,
             settings,
             run_checks=run_checks,
+            slips=task.name in slipping,
         )
         if played.stop_reason is not StopReason.SUBMITTED:
             raise ValueError(
@@ -48,10 +55,16 @@ async def demonstrations(
         if dict(played.files) != {**found, **(task.solution or {})}:
             raise ValueError(
                 f"task {task.name!r}: its demonstration does not reach the reference solution; "
-                "check solution/files for what line edits cannot express"
+                "check solution/files for what edits cannot express"
             )
         trajectories.append(played.trajectory)
     return trajectories
+
+
+def slipping_tasks(tasks: Sequence[Task], fraction: float, seed: int) -> frozenset[str]:
+    """The names of so large a part of the tasks, chosen at random."""
+    names = [task.name for task in tasks]
+    return frozenset(random.Random(f"slips {seed}").sample(names, round(fraction * len(names))))
 
 
 def batches(
@@ -88,6 +101,9 @@ async def warm_start(run: RunContext, section: WarmStartSection) -> None:
         run.workshop,
         run.settings.agent,
         run_checks=section.run_checks,
+        slipping=slipping_tasks(
+            run.tasks.demonstrations, section.slip_fraction, run.settings.run.seed
+        ),
     )
     plan = batches(played, section, run.settings.run.seed)
     rate = rate_of(section, len(plan))

@@ -1,5 +1,6 @@
 """Decides which task comes next."""
 
 from steelyard.curriculum.sampler import TaskOrder
+from steelyard.curriculum.signal import Seen, SignalOrder, mixed_probability
 
-__all__ = ["TaskOrder"]
+__all__ = ["Seen", "SignalOrder", "TaskOrder", "mixed_probability"]

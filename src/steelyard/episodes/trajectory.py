@@ -54,6 +54,13 @@ class Segment:
         self.behaviour_logp.extend(behaviour_logp)
         self.version.extend(version)
 
+    def read_only(self, start: int, stop: int) -> None:
+        """Makes the actions in [start, stop) context: read on, never learned from."""
+        n = stop - start
+        self.action_mask[start:stop] = [False] * n
+        self.behaviour_logp[start:stop] = [0.0] * n
+        self.version[start:stop] = [NO_VERSION] * n
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The four per-token fields as arrays: int32, bool, float32, int32."""
         return {
