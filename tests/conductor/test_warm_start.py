@@ -1,9 +1,10 @@
-"""The schedule of the warm start."""
+"""The schedule of the warm start, and which demonstrations slip."""
 
 import pytest
 
 from steelyard.conductor.settings import WarmStartSection
-from steelyard.conductor.warm_start import rate_of
+from steelyard.conductor.warm_start import rate_of, slipping_tasks
+from steelyard.tasks import FunctionChecks, Task
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 40])
@@ -11,3 +12,12 @@ def test_a_schedule_of_any_length_stays_within_the_rate(n):
     rate = rate_of(WarmStartSection(learning_rate=1e-3), n)
     steps = [rate.at(i) for i in range(max(1, n))]
     assert all(0 < value <= 1e-3 for value in steps)
+
+
+def test_the_share_that_slips_is_the_one_asked_for_and_depends_on_the_seed():
+    tasks = [Task(f"t{i}", "Fix f.", FunctionChecks("m.py", "f", ())) for i in range(30)]
+    assert slipping_tasks(tasks, 0.0, 0) == frozenset()
+    assert slipping_tasks(tasks, 1.0, 0) == {task.name for task in tasks}
+    some = slipping_tasks(tasks, 0.5, 0)
+    assert len(some) == 15
+    assert some == slipping_tasks(tasks, 0.5, 0) != slipping_tasks(tasks, 0.5, 1)
