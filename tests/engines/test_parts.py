@@ -83,18 +83,18 @@ def test_streams_depend_on_the_seed_alone() -> None:
 def test_two_part_attention_is_attention_over_both(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     query = torch.randn(3, 2, 4, 16, dtype=dtype)
-    keys_values = torch.randn(3, 9, 4, 16, dtype=dtype)
+    keys_values = torch.randn(3, 4, 9, 16, dtype=dtype)
     mask = torch.zeros(3, 1, 1, 9)
     mask[1, ..., 6:] = -math.inf
-    key, value = (keys_values[:, :, i : i + 2].transpose(1, 2).float() for i in (0, 2))
+    key, value = (keys_values[:, i : i + 2].float() for i in (0, 2))
     whole = torch.nn.functional.scaled_dot_product_attention(
         query.float(), key, value, attn_mask=mask
     )
-    left = attend(query, keys_values[:, :4], mask[..., :4])
-    right = attend(query, keys_values[:, 4:], mask[..., 4:])
+    left = attend(query, keys_values[:, :, :4], mask[..., :4])
+    right = attend(query, keys_values[:, :, 4:], mask[..., 4:])
     tolerance = 1e-5 if dtype == torch.float32 else 0.03
     torch.testing.assert_close(merge(*left, *right).float(), whole, atol=tolerance, rtol=0)
-    key, value = (keys_values[:, :, i : i + 2].transpose(1, 2) for i in (0, 2))
+    key, value = (keys_values[:, i : i + 2] for i in (0, 2))
     plain, lse = attend_plainly(query, key, value, mask)
     torch.testing.assert_close(plain.float(), whole, atol=tolerance, rtol=0)
     torch.testing.assert_close(lse, attend(query, keys_values, mask)[1], atol=tolerance, rtol=0)
@@ -168,7 +168,7 @@ def test_the_arena_keeps_what_its_tenants_hold(data: st.DataObject) -> None:
         if what == "add":
             tenant = _Tenant(mark=step + 1.0, length=data.draw(st.integers(0, 70)))
             arena.add(tenant)
-            arena.kv[:, tenant.slot, : tenant.length] = tenant.mark
+            arena.kv[:, tenant.slot, :, : tenant.length] = tenant.mark
         elif what == "remove" and arena.tenants:
             arena.remove(data.draw(st.sampled_from(arena.tenants)))
         elif what == "forward" and arena.tenants:
@@ -181,7 +181,7 @@ def test_the_arena_keeps_what_its_tenants_hold(data: st.DataObject) -> None:
             arena.reserve(len(arena.tenants) + 2, data.draw(st.integers(1, 150)))
         for slot, tenant in enumerate(arena.tenants):
             assert tenant.slot == slot
-            assert bool((arena.kv[:, slot, : tenant.length] == tenant.mark).all())
+            assert bool((arena.kv[:, slot, :, : tenant.length] == tenant.mark).all())
 
 
 def test_settings_refuse_what_cannot_work() -> None:

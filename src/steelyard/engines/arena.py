@@ -22,9 +22,10 @@ T = TypeVar("T", bound=Tenant)
 
 
 class Arena(Generic[T]):
-    """Slots of keys and values, [layers, slots, tokens, 2·kv_heads, head_dim].
+    """Slots of keys and values, [layers, slots, 2·kv_heads, tokens, head_dim].
 
     Tenants occupy the slots 0 to n − 1 without a hole, so that any leading part of them is a view.
+    A head's tokens lie together, since attention reads them head by head.
     One tensor for all layers makes moving a tenant a single copy. Memory grows as needed and is
     zeroed: a masked key counts 0 · value, which must not be NaN.
     """
@@ -42,13 +43,13 @@ class Arena(Generic[T]):
         layers, heads, head_dim = self._shape
         self.tenants = []
         self.kv: Tensor = torch.zeros(
-            (layers, 0, 0, heads, head_dim), dtype=self._dtype, device=self._device
+            (layers, 0, heads, 0, head_dim), dtype=self._dtype, device=self._device
         )
 
     @property
     def tokens(self) -> int:
         """Tokens that a slot can hold."""
-        return self.kv.shape[2]
+        return self.kv.shape[3]
 
     def token_bytes(self) -> int:
         """Memory of one token in all layers."""
@@ -57,7 +58,7 @@ class Arena(Generic[T]):
 
     def reserve(self, slots: int, tokens: int) -> None:
         """Makes room for `slots` slots of `tokens` tokens."""
-        layers, old_slots, old_tokens, heads, head_dim = self.kv.shape
+        layers, old_slots, heads, old_tokens, head_dim = self.kv.shape
         if slots <= old_slots and tokens <= old_tokens:
             return
         if slots > old_slots:
@@ -65,12 +66,12 @@ class Arena(Generic[T]):
         slots = max(slots, old_slots)
         tokens = max(-(-tokens // _TOKEN_STEP) * _TOKEN_STEP, old_tokens)
         grown = torch.zeros(
-            (layers, slots, tokens, heads, head_dim), dtype=self._dtype, device=self._device
+            (layers, slots, heads, tokens, head_dim), dtype=self._dtype, device=self._device
         )
         used = len(self.tenants)
         if used and old_tokens:
             used = min(used, old_slots)
-            grown[:, :used, :old_tokens] = self.kv[:, :used]
+            grown[:, :used, :, :old_tokens] = self.kv[:, :used]
         self.kv = grown
 
     def add(self, tenant: T) -> None:
@@ -85,7 +86,7 @@ class Arena(Generic[T]):
         if last is tenant:
             return
         hole = tenant.slot
-        self.kv[:, hole, : last.length] = self.kv[:, last.slot, : last.length]
+        self.kv[:, hole, :, : last.length] = self.kv[:, last.slot, :, : last.length]
         last.slot = hole
         self.tenants[hole] = last
 
@@ -106,8 +107,8 @@ class Arena(Generic[T]):
 
     def _swap(self, a: int, b: int) -> None:
         first, second = self.tenants[a], self.tenants[b]
-        kept = self.kv[:, a, : first.length].clone()
-        self.kv[:, a, : second.length] = self.kv[:, b, : second.length]
-        self.kv[:, b, : first.length] = kept
+        kept = self.kv[:, a, :, : first.length].clone()
+        self.kv[:, a, :, : second.length] = self.kv[:, b, :, : second.length]
+        self.kv[:, b, :, : first.length] = kept
         first.slot, second.slot = b, a
         self.tenants[a], self.tenants[b] = second, first

@@ -23,15 +23,14 @@ def attend(query: Tensor, keys_values: Tensor, mask: Tensor | None) -> tuple[Ten
 
     Args:
         query: [n, kv_heads, queries, d].
-        keys_values: [n, keys, 2·kv_heads, d]: per token its keys, then its values.
+        keys_values: [n, 2·kv_heads, keys, d]: the heads' keys, then their values.
         mask: float32, broadcastable to [n, 1, queries, keys], or None.
 
     Returns:
         [n, kv_heads, queries, d] in the type of `query`, and float32 [n, kv_heads, queries].
     """
     kv_heads = query.shape[1]
-    key = keys_values[:, :, :kv_heads].transpose(1, 2)
-    value = keys_values[:, :, kv_heads:].transpose(1, 2)
+    key, value = keys_values[:, :kv_heads], keys_values[:, kv_heads:]
     if query.device.type == "cpu" and HAS_CPU_FLASH:
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, attn_mask=mask

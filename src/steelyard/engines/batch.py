@@ -77,7 +77,8 @@ class Chunk:
 class Batch:
     """One forward pass over [tokens]: ids, positions, and where each goes in the memory.
 
-    `write` is slot · (tokens of a slot) + place in it; `last` marks each row's last new token.
+    `write` holds, for each token and each of its 2·kv_heads vectors, (slot · 2·kv_heads + head) ·
+    (tokens of a slot) + place in it; `last` marks each row's last new token.
     """
 
     token_ids: Tensor
@@ -104,6 +105,7 @@ def build(
         for i in range(len(counts))
     ]
     own.reserve(len(own.tenants), max(reach))
+    heads = np.arange(own.kv.shape[2])
     ids: list[NDArray[np.int64]] = []
     positions: list[NDArray[np.int64]] = []
     writes: list[NDArray[np.int64]] = []
@@ -123,7 +125,8 @@ def build(
         slots = first + np.arange(len(places))
         ids.append(block.ravel())
         positions.append(((shared + lengths)[:, None] + steps).ravel())
-        writes.append(((slots * own.tokens + lengths)[:, None] + steps).ravel())
+        lane = (slots[:, None] * len(heads) + heads)[:, None, :] * own.tokens
+        writes.append((lane + (lengths[:, None] + steps)[:, :, None]).ravel())
         lasts.append(start + np.arange(len(places)) * width + np.array(counts) - 1)
         stop = start + block.size
         chunks.append(

@@ -158,8 +158,10 @@ class FastBackend:
             self._prefixes.add(prefix)
             target = self._prefixes.kv[:, prefix.slot]
             if place.prefix is not None:
-                target[:, : place.shared] = self._prefixes.kv[:, place.prefix.slot, : place.shared]
-            target[:, place.shared : prefix.length] = self._own.kv[:, place.slot, : place.length]
+                donor = self._prefixes.kv[:, place.prefix.slot]
+                target[:, :, : place.shared] = donor[:, :, : place.shared]
+            own = self._own.kv[:, place.slot]
+            target[:, :, place.shared : prefix.length] = own[:, :, : place.length]
             self._by_tokens[prompt] = prefix
             self._own.remove(place)
 

@@ -163,7 +163,7 @@ class Llama:
             halves = torch.roll(rotated, head_dim // 2, -1)
             torch.addcmul(rotated * cos, halves, sin, out=rotated)
             memory = own.kv[i]
-            memory.view(-1, 2 * kv_heads, head_dim).index_copy_(0, batch.write, qkv[:, heads:])
+            memory.view(-1, head_dim).index_copy_(0, batch.write, qkv[:, heads:].flatten(0, 1))
             query = qkv[:, :heads]
             parts = [
                 self._attention(query[c.start : c.stop], c, memory, prefixes.kv[i])
@@ -198,17 +198,17 @@ class Llama:
     def _attention(self, query: Tensor, chunk: Chunk, own: Tensor, shared: Tensor) -> Tensor:
         """Attention of one chunk's queries [tokens, heads, d]; returns [tokens, heads · d].
 
-        `own` and `shared` are one layer's memory, [slots, tokens, 2·kv_heads, d].
+        `own` and `shared` are one layer's memory, [slots, 2·kv_heads, tokens, d].
         """
-        keys = own[chunk.first_slot : chunk.first_slot + chunk.rows, : chunk.keys]
+        keys = own[chunk.first_slot : chunk.first_slot + chunk.rows, :, : chunk.keys]
         out, lse = self._grouped(query, chunk.rows, keys, chunk.mask)
         plan = chunk.shared
         if plan is None:
             return out.flatten(1)
         if plan.slots is not None:
-            keys = shared[:, : plan.tokens].index_select(0, plan.slots)
+            keys = shared[:, :, : plan.tokens].index_select(0, plan.slots)
         else:
-            keys = shared[: plan.prefixes, : plan.tokens]
+            keys = shared[: plan.prefixes, :, : plan.tokens]
         if plan.regroup is None:
             other, other_lse = self._grouped(query, plan.prefixes, keys, plan.mask)
         else:
