@@ -7,8 +7,8 @@ what the policy could do there now and then is lost. One step of imitation after
 
 holds it. The others make the batch even over the kinds of tasks: a step on one lone reference
 would itself draw every kind towards that reference (measured: three kinds dead after one step).
-Source: ReLIFT (arXiv:2506.07527), which interleaves fine-tuning on the hardest questions; an
-imitation term over demonstrations beside RL is InstructGPT's PPO-ptx (arXiv:2203.02155, eq. 2).
+Source: ReLIFT (arXiv:2506.07527), which interleaves fine-tuning on the hardest questions; a
+likelihood beside RL, there of pretraining text, is InstructGPT's PPO-ptx (arXiv:2203.02155, eq. 2).
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from steelyard.objective.ragged import Tokens, dense
 class Aggregate:
     """How token values are averaged.
 
-    - "token_mean": 1 / (tokens of the batch). Long episodes weigh more (DAPO).
+    - "token_mean": 1 / (tokens of the batch). Long episodes weigh more (DAPO, as trainers have it).
     - "sequence_mean": 1 / (episodes · tokens of the episode). The original GRPO.
-    - "prompt_mean": 1 / (groups · tokens of the group). Every task weighs the same.
+    - "prompt_mean": 1 / (groups · tokens of the group). Every task weighs the same (DAPO, eq. 12).
     - "constant": 1 / (episodes · `length`), so no length bias (Dr.GRPO); length 1 is the mean over
       episodes of their sums (REINFORCE). Some trainers omit the division by episodes.
     """

@@ -23,8 +23,8 @@ class Correction:
     before its first update; "first_pass", the same numbers taken on the way, right while a batch
     has one update; "interpolated" between μ and π_θ by version, without that pass (A-3PO).
 
-    Truncation with `highest_ratio` ∞ is decoupled PPO (AReaL), at 2 TIS as verl has it;
-    a mask of [.5, 5] is IcePop.
+    Truncation with `highest_ratio` ∞ is decoupled PPO, at 2 TIS as verl has it; a mask of
+    [.5, 5] is IcePop.
     """
 
     kind: Literal["truncate", "mask"] = "truncate"
@@ -65,7 +65,8 @@ def correction_weight(
 
     The denominator of the loss still counts masked tokens. A non-finite log-prob gives weight 0.
 
-    Source: Yao et al. 2025 (TIS); IcePop (Ling team 2025): [.5, 5]; AReaL (Fu et al. 2025).
+    Source: Hilton et al. 2021 and AReaL, Fu et al. 2025 (decoupled PPO); Yao et al. 2025 (TIS);
+    Ling team 2025 (IcePop).
     """
     log_k_T, usable_T = log_ratio(
         prox_logp_T.detach(), behaviour_logp_T.detach(), tokens, rule.scope
@@ -92,7 +93,7 @@ def interpolated_prox(
 
     A token sampled by the present version has α = 1. One sampled by the version at the batch's
     start has α = 0 after the first update: prox is then μ, the engine's rounding included, which a
-    window as narrow as GSPO's would notice. Detached. Source: A-3PO (AReaL), 2025.
+    window as narrow as GSPO's would notice. Detached. Source: A-3PO (Li et al. 2025) in AReaL.
     """
     age_T = (version - version_T).clamp(min=1)
     alpha_T = ((prox_version - version_T).double() / age_T).clamp(0.0, 1.0)

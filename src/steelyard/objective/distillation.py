@@ -62,7 +62,7 @@ class Distillation:
 def divergence(student_logit_CV: Tensor, teacher_logit_CV: Tensor, rule: Distillation) -> Tensor:
     """coefficient · temperature² · D per token: [C], with gradient to the student only.
 
-    Source: Hinton et al. 2015, §2.1; GKD (Agarwal et al. 2024); OPSD (entry clip).
+    Source: Hinton et al. 2015, §2; GKD (Agarwal et al. 2024); OPSD (entry clip).
     """
     student_CV = (student_logit_CV / rule.temperature).log_softmax(-1)
     teacher_CV = (teacher_logit_CV.detach() / rule.temperature).log_softmax(-1)

@@ -28,7 +28,7 @@ class KL:
     | "k2" | x²/2 | ∇ KL(π ‖ ref) |
     | "k3" | e^{−x} − 1 + x | ∇ KL(ref ‖ π), the other direction |
     | "k3_k2" | k3 | that of k2 |
-    | "k3_ratio" | ρ k3, ρ with gradient | ∇ KL(π ‖ ref), off-policy too |
+    | "k3_ratio" | ρ k3, ρ with gradient | ∇ KL(π ‖ ref), also where ρ ≠ 1 |
     | "full" | Σ_v π (log π − log ref) | exact, and costs the vocabulary |
 
     k1 as a loss is not offered: its expected gradient is 0. Source: Schulman 2020 (estimators);
@@ -83,8 +83,8 @@ def entropy(logit_CV: Tensor) -> Tensor:
 @dataclass(frozen=True, slots=True)
 class ClipCov:
     """Drops the gradient of a random `fraction` of the tokens whose centred product
-    (log π − mean)(A − mean) lies in (lowest, highest). Cui et al. 2025, where the policy's
-    clip is opened to ±1 (`limit = { low = 1, high = 1 }`); the limit here stays the row's."""
+    (log π − mean)(A − mean) lies in (lowest, highest). Cui et al. 2025, whose code opens the
+    policy's clip to ±1 (`limit = { low = 1, high = 1 }`); the limit here stays the row's."""
 
     fraction: float = 2e-4
     lowest: float = 1.0
@@ -97,7 +97,7 @@ class ClipCov:
 @dataclass(frozen=True, slots=True)
 class KLCov:
     """Adds coefficient · |log π − log π_prox| to the loss of the `fraction` of tokens with the
-    largest covariance. Cui et al. 2025: a fraction of 2e-3 for 7B (.2 %, not .2)."""
+    largest covariance. Cui et al. 2025: a fraction of 2e-3 for 7B, 2e-4 for 32B."""
 
     fraction: float = 2e-3
     coefficient: float = 1.0
@@ -140,7 +140,7 @@ def overlong_penalty(length_E: Tensor, *, longest: int, buffer: int) -> Tensor:
     """0 up to longest − buffer, then falling linearly to −1 at `longest`, and −1 beyond.
 
     Added to the reward. A group must be judged mixed by what it solved, not by this: lengths
-    always differ. Source: DAPO §3.4, eq. 13 (20480 and 4096 tokens).
+    always differ. Source: DAPO §3.4, eq. 13 (§4.1: 20480 and 4096 tokens).
     """
     sentence = f"overlong: buffer must lie in (0, longest], got {buffer=}, {longest=}"
     require(0 < buffer <= longest, sentence)
