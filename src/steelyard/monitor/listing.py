@@ -52,7 +52,7 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
 def outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
     """Episodes counted by outcome. ids and terms: those of the view `episodes`."""
     endings = lookup.endings(reader, _chosen(reader, read_terms(ids, EPISODE_TERMS)))
-    examples = reader.episode_records(ids=[e.example for e in endings])
+    examples = reader.episode_records(ids=[e.example for e in endings.values()])
     return {"outcomes": outcome_rows(endings, {r.id: r.cause_detail for r in examples})}
 
 
