@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,6 +98,26 @@ def named_episodes(reader: RunReader, names: Sequence[str]) -> set[str]:
         (json.dumps(list(names)),),
     )
     return {name for (name,) in rows}
+
+
+class Place(NamedTuple):
+    """Where in the run an episode stands, and its raw reward; None where it has none."""
+
+    group: str
+    task: str
+    split: str
+    step: int
+    raw: float | None
+
+
+def places(reader: RunReader, ids: Collection[str]) -> dict[str, Place]:
+    """Episode id → its place, of those that the run has."""
+    rows = reader._rows(
+        "SELECT id, group_id, task, split, step, raw FROM episodes"
+        " WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {name: Place(*of) for name, *of in rows}
 
 
 def n_episodes(reader: RunReader) -> int:
