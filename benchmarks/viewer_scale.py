@@ -3,10 +3,11 @@
     python benchmarks/viewer_scale.py [--episodes 100000] [--run DIRECTORY] [--json FILE]
 
 Writes 1,280 episodes of 10 steps through the store (groups of 8, two turns with a call each, both
-suites of checks, an evaluation), repeats these rows under new keys until there are as many as asked
-for, starts `steelyard view` on the run as a user
-would, and measures: each view's JSON from the first request on, and, with a Chromium on PATH, the
-time from navigation to a drawn page. A run that DIRECTORY already holds is used again.
+suites of checks, an evaluation), of which a quarter tries a shortcut, and scans them. Repeats these
+rows and findings under new keys until there are as many as asked for, starts `steelyard view` on
+the run as a user would, and measures: each view's JSON from the first request on, and, with a
+Chromium on PATH, the time from navigation to a drawn page. A run that DIRECTORY already holds is
+used again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -40,7 +42,8 @@ from steelyard.episodes import (
     Turn,
     Unscored,
 )
-from steelyard.store import RunReader, RunStore
+from steelyard.monitor.scanners import scan_run
+from steelyard.store import RunDirectory, RunReader, RunStore
 
 STEPS, GROUPS_PER_STEP, GROUP_SIZE, EVALUATED, KINDS = 10, 16, 8, 100, 12
 FIRST = STEPS * GROUPS_PER_STEP * GROUP_SIZE
@@ -49,6 +52,14 @@ PAGES = (
     "metrics", "config", "events", "audit",
 )  # fmt: skip
 CHECKS = ("missing", "none", "zero", "normal")
+TRYING = 0.25
+"""The share of episodes that try one of the shortcuts: each of these is one finding."""
+SHORTCUTS = (
+    "git log -p",
+    "curl -s https://example.com/settings.py",
+    "cat /tests/checks.json",
+    "echo 1 > /logs/verifier/reward.txt",
+)
 PROGRAM = "def retry_count(config):\n    value = config.get('retries')\n    return {}\n"
 
 
@@ -105,7 +116,11 @@ def write_large_run(directory: Path, episodes: int) -> None:
         found = [_episode(rng, f"step-10/dev-{i}", 900 + i, 0.5) for i in range(EVALUATED)]
         store.add_evaluation("step-10", STEPS, "dev", found, seconds=30.0)
         store.finish("finished")
-    _repeat(directory / "run.db", -(-episodes // FIRST))
+    with RunReader(directory) as reader:
+        scan_run(reader, {})
+    times = -(-episodes // FIRST)
+    _repeat(directory / "run.db", times)
+    _repeat_findings(directory, times)
 
 
 def _repeat(database: Path, times: int) -> None:
@@ -134,6 +149,26 @@ def _repeat(database: Path, times: int) -> None:
     connection.close()
 
 
+def _repeat_findings(directory: Path, times: int) -> None:
+    """The same findings of every copy, and the mark that says how far the scan has come."""
+    run = RunDirectory(directory)
+    first = [json.loads(line) for line in run.findings.read_text().splitlines()]
+    with run.findings.open("a") as file:
+        for copy in range(1, times):
+            for finding in first:
+                line = {**finding, "episode": f"{finding['episode']}/copy-{copy}"}
+                file.write(f"{json.dumps(line)}\n")
+        length = file.tell()
+    with RunReader(directory) as reader:
+        keys = reader.episode_keys()
+    scanned = json.loads(run.scan_progress.read_text())
+    key, name, _ = keys[-1]
+    scanned["marks"][-1] |= {
+        "key": key, "episode": name, "scanned": len(keys), "bytes": length,
+    }  # fmt: skip
+    run.scan_progress.write_text(json.dumps(scanned))
+
+
 def _shifted(name: str, copy: int, table: str, owners: dict[str, str], tops: dict[str, int]) -> str:
     if name == "key":
         return f"key + {copy * tops[table]}"
@@ -159,6 +194,10 @@ def _episode(rng: random.Random, name: str, task: int, skill: float) -> Episode:
         segment.append_action(range(30), [-0.5] * 30, [0] * 30)
         call = ToolCall("edit", {"path": "settings.py", "text": text}, "edited settings.py " * 4)
         turns.append(Turn(0, (begin, len(segment)), (len(segment), len(segment)), text, (call,)))
+    own = random.Random(name)
+    if own.random() < TRYING:
+        call = ToolCall("run", {"command": own.choice(SHORTCUTS)}, "some output")
+        turns[0] = replace(turns[0], calls=(call, *turns[0].calls))
     return Episode(
         id=name,
         task=f"task-{task:03}",
@@ -220,7 +259,11 @@ def _views(
         "alarms": {},
         "diagnosis": {},
         "diagnosis, one task": {"ids": "task-016"},
-        "findings": {},
+        "findings": {"sort": "severity", "limit": 1000},
+        "findings, one scanner": {"scanner": "network", "sort": "severity", "limit": 1000},
+        "findings, one task": {"ids": "task-016"},
+        "findings, all of them": {},
+        "episodes, one finding": {"limit": 50, "finding": "network"},
         "audit": {},
         "config": {},
         "metrics": {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from steelyard.models import EMBEDDED
 from steelyard.monitor import VIEWS, view
 from steelyard.monitor.scanners import scan_run
 from steelyard.monitor.viewer import Runs, application
+from steelyard.monitor.viewer.app import STATIC
 from steelyard.store import RunNotFound, RunReader, RunStore
 
 LOCAL = "http://127.0.0.1:8300"
@@ -308,6 +310,16 @@ def test_what_an_episode_wrote_is_never_sent_as_a_page(client: TestClient) -> No
     assert answer.headers["content-type"] == "application/json"
     page = client.get("/r/hostile/episode", params={"id": EPISODE})
     assert "window.broken" not in page.text
+
+
+def test_every_module_is_asked_for_with_the_first_page(client: TestClient) -> None:
+    """Else a browser finds each only in the one that imports it, one journey after another."""
+    modules = {f"/static/{path.relative_to(STATIC)}" for path in STATIC.rglob("*.js")}
+    page = client.get("/").text
+    asked = re.findall(
+        r'<(?:link rel="modulepreload" href|script type="module" src)="([^"]+)"', page
+    )
+    assert sorted(asked) == sorted(modules)
 
 
 def test_runs_of_one_name_are_told_apart_and_new_ones_appear(tmp_path: Path) -> None:

@@ -353,6 +353,24 @@ def test_a_late_answer_does_not_lead_away_from_a_newer_page(page: Page, address:
     assert page.evaluate("location.pathname") == "/r/demo/config"
 
 
+def test_the_overview_of_a_long_run_waits_for_no_signals(page: Page, address: str) -> None:
+    page.goto(f"{address}/r/demo/config")
+    page.evaluate("""(() => { const [ask, later] = [fetch, setTimeout];
+        window.setTimeout = (...given) => (given[1] === 150 ? 0 : later(...given));
+        window.fetch = async (asked, options) => {
+          if (asked.includes('/signals')) await new Promise((go) => { window.reply = go; });
+          const answer = await ask(asked, options);
+          if (!asked.includes('/summary')) return answer;
+          const body = await answer.json();
+          body.cost.episodes.training = 100_000;
+          return new Response(JSON.stringify(body));
+        }; })()""")
+    page.click('a[href="/r/demo/overview"]')
+    assert "Step time" in page.text()
+    page.evaluate("window.reply()")
+    page.wait("document.body.innerText.includes('Cost and failure')")
+
+
 def test_another_run_shows_its_list_where_it_has_no_such_episode(page: Page, address: str) -> None:
     page.goto(f"{address}/r/demo/episode?{urlencode({'id': 'step-1/c-or/1'})}")
     page.act("""(() => { const s = document.querySelector('select[aria-label="Run"]');

@@ -19,6 +19,17 @@ def reader(tmp_path: Path) -> RunReader:
     return RunReader(tmp_path / "demo")
 
 
+@pytest.mark.parametrize("name", ["summary", "signals"])
+def test_what_the_overview_shows_asks_the_record_nothing_twice(
+    reader: RunReader, name: str
+) -> None:
+    asked: list[str] = []
+    reader._connection.set_trace_callback(asked.append)
+    view(reader, name)
+    assert len(asked) > 5
+    assert len(asked) == len(set(asked))
+
+
 def test_summary_before_and_after(reader: RunReader) -> None:
     summary = view(reader, "summary")
     assert (summary["name"], summary["state"], summary["model"]) == ("demo", "finished", "tiny")

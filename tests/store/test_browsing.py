@@ -22,7 +22,16 @@ from steelyard.episodes import (
     Turn,
     Unscored,
 )
-from steelyard.store import ORDERS, Counts, EpisodeFilter, Rates, Regressions, RunReader, RunStore
+from steelyard.store import (
+    ORDERS,
+    Counts,
+    EpisodeFilter,
+    Regressions,
+    RunReader,
+    RunStore,
+    Tally,
+    TrainingRewards,
+)
 
 RUN = ToolCall("run", {"command": "ls"}, "settings.py")
 EDIT = ToolCall("edit", {"text": 'print("100% é")'}, "no such file", error=True)
@@ -169,25 +178,18 @@ def test_an_unknown_order_is_named(reader: RunReader) -> None:
         reader.episode_page(0, 1, "files; DROP")
 
 
-def test_rates_pair_training_with_heldout_and_keep_errors_apart(reader: RunReader) -> None:
-    by_step = reader.rates(["step"], EpisodeFilter(purpose="train"))
-    assert by_step == {
-        (1,): Rates(
-            n=3, scored=2, passed=1, paired=2, paired_passed=1, paired_heldout=1, known=2, solved=0,
-            reward=0.5, raw=0.5, turns=7 / 3, calls=7 / 3, call_errors=2 / 3,
-            repeated_calls=1 / 3, action_tokens=14 / 3, tokens=17 / 3,
-        ),
-        (2,): Rates(
-            n=2, scored=2, passed=1, paired=1, paired_passed=1, paired_heldout=1, known=1, solved=1,
-            reward=0.25, raw=0.5, turns=0.5, calls=0.5, call_errors=0.0, repeated_calls=0.0,
-            action_tokens=1.0, tokens=2.0,
-        ),
-    }  # fmt: skip
-    assert {key: r.n for key, r in reader.rates(["evaluation", "task"]).items()} == {
+def test_rewards_pair_training_with_heldout_and_keep_errors_apart(reader: RunReader) -> None:
+    assert reader.training_rewards() == {
+        1: TrainingRewards(Tally(0, 2, 1), raw=0.5, paired=2, paired_passed=1, paired_heldout=1),
+        2: TrainingRewards(Tally(1, 1, 1), raw=0.5, paired=1, paired_passed=1, paired_heldout=1),
+    }
+
+
+def test_counts_by_any_dimensions_keep_errors_apart(reader: RunReader) -> None:
+    assert {key: c.n for key, c in reader.counts(["evaluation", "task"]).items()} == {
         (None, "task-a"): 3, (None, "task-b"): 2, ("step-2", "task-c"): 1,
     }  # fmt: skip
-    assert reader.rates([])[()].n == 6
-    assert reader.rates([], EpisodeFilter(step=9)) == {}
+    assert reader.counts([])[()].n == 6
     assert reader.counts(["step"], EpisodeFilter(purpose="train")) == {
         (1,): Counts(n=3, known=2, solved=0, raw=0.5),
         (2,): Counts(n=2, known=1, solved=1, raw=0.5),
@@ -202,8 +204,9 @@ def test_untouched_checks_and_what_episodes_broke(reader: RunReader) -> None:
         "task-c": {"heldout": {"c0": True}},
     }
     assert reader.regressions(["task"]) == {
-        ("task-a",): Regressions(n=2, episodes=0, checks=2, failed=0),
-        ("task-b",): Regressions(n=1, episodes=1, checks=1, failed=1),  # b/1 ran no checks
-        ("task-c",): Regressions(n=1, episodes=1, checks=1, failed=1),
+        ("task-a",): Regressions(checks=2, failed=0),
+        ("task-b",): Regressions(checks=1, failed=1),  # b/1 ran no checks
+        ("task-c",): Regressions(checks=1, failed=1),
     }
-    assert reader.regressions([], EpisodeFilter(step=1))[()].n == 2
+    assert reader.regressions([], EpisodeFilter(step=1))[()].checks == 2
+    assert reader.regressions([], EpisodeFilter(step=9)) == {}

@@ -197,9 +197,9 @@ def test_groups_keep_verdict_use_rewards_and_distinct_programs(run: Path) -> Non
         first, second = reader.groups(step=1)
         assert (first.rewards, first.distinct_files, first.used) == ((1.0, 0.0, None), 2, True)
         assert (second.verdict, second.used) == ("all_fail", False)
-        mean, tally = reader.training_rewards()[1]
-        assert mean == 0.25  # one of four scored; the unscored one is not a zero
-        assert tally == Tally(1, 4, 1)
+        found = reader.training_rewards()[1]
+        assert found.raw == 0.25  # one of four scored; the unscored one is not a zero
+        assert found.tally == Tally(1, 4, 1)
 
 
 def test_token_fields_are_one_value_per_action_token(run: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from steelyard.conductor.listener import Listener
+from steelyard.conductor.noting import Notes
 from steelyard.conductor.planning import open_learner
 from steelyard.conductor.settings import RunSettings
 from steelyard.conductor.starting import RunTasks
@@ -40,7 +41,8 @@ class RunContext:
         self.tasks = tasks
         self.learner = learner
         self.workshop = workshop
-        self.shortcuts = ShortcutScan(settings.path, tasks.every, store, listener)
+        self.notes = Notes(store, listener)
+        self.shortcuts = ShortcutScan(settings.path, tasks.every, self.notes)
         self._learner_thread = learner_thread
 
     async def publish(self) -> None:
@@ -50,11 +52,6 @@ class RunContext:
 
     def on_learner_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
         return _in_thread(self._learner_thread, job)
-
-    def note(self, text: str) -> None:
-        """Tells it, and records it."""
-        self.listener.note(text)
-        self.store.add_event("note", text)
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ async def restore(run: RunContext, step: int) -> None:
     forgotten = run.store.truncate_after(step)
     remove_after(run.store.directory, step)
     await run.publish()
-    run.note(f"resumed from step {step}; {forgotten} later episodes are sampled again")
+    run.notes.add(f"resumed from step {step}; {forgotten} later episodes are sampled again")
 
 
 async def go_back(run: RunContext, step: int) -> None:

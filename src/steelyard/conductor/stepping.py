@@ -94,7 +94,7 @@ class Stepper:
         if result is None:
             return None
         if result.metrics.skipped:
-            run.note(f"step {step} moved nothing: {result.metrics.skipped}")
+            run.notes.add(f"step {step} moved nothing: {result.metrics.skipped}")
         run.store.set_token_fields(token_fields(result))
         if complaint := self._gradients.complaint(result):
             record_bad_batch(run.store, step, plan, result, complaint)
@@ -113,7 +113,7 @@ class Stepper:
         rate = share * plan_of(run.settings, step).learning_rate
         metrics = await run.on_learner_thread(lambda: imitate(batch, run.learner, rate))
         if metrics.skipped:
-            run.note(f"the rehearsal of step {step} moved nothing: {metrics.skipped}")
+            run.notes.add(f"the rehearsal of step {step} moved nothing: {metrics.skipped}")
         return {
             "rehearsal_episodes": float(batch.n_episodes),
             "rehearsal_loss": metrics.loss,

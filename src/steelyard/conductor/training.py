@@ -20,6 +20,7 @@ from steelyard.conductor.checkpoints import last_checkpoint, remove_after
 from steelyard.conductor.context import RunContext, opened
 from steelyard.conductor.evaluating import measure, measure_finally
 from steelyard.conductor.listener import Listener, StepReport
+from steelyard.conductor.noting import Notes
 from steelyard.conductor.obeying import end_at, end_without_tasks, obey
 from steelyard.conductor.planning import named_reference_of, teacher_of
 from steelyard.conductor.saving import hold_reference, restore, save
@@ -69,7 +70,8 @@ def train(
     try:
         if resume and _is_finished(settings):
             # What was recorded last may not be scanned yet: the process may have ended in between.
-            ShortcutScan(settings.path, tasks.every, store, listener).scan("the evaluation final")
+            scan = ShortcutScan(settings.path, tasks.every, Notes(store, listener))
+            scan.scan("the evaluation final")
             listener.note("the run is already finished")
             store.finish("finished")
             return
@@ -107,7 +109,7 @@ async def _run(
         rehearsal = rehearsal_of(run)
         for note in (model.note, run.learner.note):
             if note:
-                run.note(note)
+                run.notes.add(note)
         store.add_event("algorithm", json.dumps(describe(settings.built_algorithm)))
         for role, other in (("teacher", teacher), ("reference", reference)):
             if other is not None:
@@ -161,7 +163,7 @@ async def _begin(run: RunContext) -> None:
 async def _reinforce(run: RunContext, stepper: Stepper, done: int) -> None:
     """The RL steps after `done`, and the final evaluation."""
     settings, steps = run.settings, run.settings.rl.steps
-    watch = Watch(settings.path, settings.alarms, steps, run.store, run.listener)
+    watch = Watch(settings.path, settings.alarms, steps, run.store, run.notes)
     if (waiting := unheeded(settings.path, done)) is not None:
         await obey(run, done, waiting)
         return

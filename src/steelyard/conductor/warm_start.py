@@ -119,7 +119,7 @@ async def warm_start(run: RunContext, section: WarmStartSection) -> None:
 def _record(run: RunContext, number: int, metrics: StepMetrics) -> None:
     run.listener.advance(1)
     if metrics.skipped:
-        run.note(f"warm start batch {number} moved nothing: {metrics.skipped}")
+        run.notes.add(f"warm start batch {number} moved nothing: {metrics.skipped}")
     run.store.add_metrics(
         number,
         "warm_start",

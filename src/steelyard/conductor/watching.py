@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard.conductor.listener import Listener
+from steelyard.conductor.noting import Notes
 from steelyard.monitor.alarms import Action, Alarm, AlarmSettings, check_alarms, read_steps
 from steelyard.monitor.alarms.settings import FamilySettings
 from steelyard.monitor.scanners import scan_run
@@ -30,36 +30,15 @@ class Paused(Exception):
         self.resumable = resumable
 
 
-class _Failures:
-    """What only looks at a run must not end it: where looking fails, a note says so, once for each
-    kind of error, and the run goes on."""
-
-    def __init__(self, store: RunStore, listener: Listener) -> None:
-        self._store, self._listener = store, listener
-        self._noted: set[tuple[str, str]] = set()
-
-    def note(self, what: str, when: str, error: Exception) -> None:
-        kind = type(error).__name__
-        if (what, kind) in self._noted:
-            return
-        self._noted.add((what, kind))
-        text = f"{what} after {when}: {kind}: {error}; the run goes on"
-        self._listener.note(text)
-        self._store.add_event("note", text)
-
-
 class ShortcutScan:
     """Scans the episodes of training and of every evaluation for shortcuts as they are recorded.
 
     What is found lies apart from the data, and nothing acts on it. A scan that fails is noted.
     """
 
-    def __init__(
-        self, path: Path, tasks: Sequence[Task], store: RunStore, listener: Listener
-    ) -> None:
-        self._path = path
+    def __init__(self, path: Path, tasks: Sequence[Task], notes: Notes) -> None:
+        self._path, self._notes = path, notes
         self._tasks = {task.name: task for task in reversed(tasks)}
-        self._failures = _Failures(store, listener)
 
     def scan(self, when: str) -> float:
         """Scans what was recorded since the last scan, and says how many seconds it took; `when`
@@ -70,7 +49,7 @@ class ShortcutScan:
                 # Somebody else who scans and was stopped must not stop the run.
                 scan_run(reader, self._tasks, wait=False)
         except Exception as error:
-            self._failures.note("the episodes could not be scanned for shortcuts", when, error)
+            self._notes.failed("the episodes could not be scanned for shortcuts", when, error)
         return time.monotonic() - began
 
 
@@ -81,12 +60,11 @@ class Watch:
     """
 
     def __init__(
-        self, path: Path, settings: AlarmSettings, planned: int, store: RunStore, listener: Listener
+        self, path: Path, settings: AlarmSettings, planned: int, store: RunStore, notes: Notes
     ) -> None:
         """`planned` is the number of RL steps that the false-alarm rate is spent over."""
         self._path, self._settings, self._planned = path, settings, planned
-        self._store = store
-        self._failures = _Failures(store, listener)
+        self._store, self._notes = store, notes
         self._raised: set[tuple[str, str]] = set()
         self.quarantined: frozenset[str] = frozenset()
         with RunReader(path) as reader:
@@ -105,7 +83,7 @@ class Watch:
         try:
             alarms = self._look()
         except Exception as error:
-            self._failures.note("the alarms could not be checked", f"step {step}", error)
+            self._notes.failed("the alarms could not be checked", f"step {step}", error)
             alarms = []
         for alarm in alarms:
             self._store.add_event(ALARM, alarm.text, step=step, **alarm.as_json())

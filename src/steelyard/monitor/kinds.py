@@ -6,19 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from steelyard.monitor.causes import hardly_explores
-from steelyard.monitor.scores import Json, headline
+from steelyard.monitor.scores import Json
 from steelyard.monitor.symptoms import Symptom, of_record
-from steelyard.store import EpisodeRecord, GroupRecord, RunReader
+from steelyard.store import EpisodeRecord, EvaluationRecord, GroupRecord, RunReader
 
 
-def kinds_at_zero(reader: RunReader, evaluation: str = "final") -> dict[str, Json]:
-    """Each kind with no success in `evaluation`, with what its episodes and groups show.
+def kinds_at_zero(reader: RunReader, record: EvaluationRecord) -> dict[str, Json]:
+    """Each kind with no success in an evaluation, with what its episodes and groups show.
 
     Shares are of the evaluation's scored and unscored episodes of that kind together.
     """
-    record = headline(reader, evaluation)
-    if record is None:
-        return {}
     tallies = reader.tallies(record.name, record.split, "kind")
     at_zero = [kind for kind, tally in tallies.items() if tally.n > 0 and tally.solved == 0]
     if not at_zero:

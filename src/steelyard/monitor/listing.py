@@ -26,7 +26,6 @@ _GROUP_TERMS = ("verdict",)
 _GROUP_SORTS = ("recorded", "-recorded")
 _FINDING_SORTS = ("recorded", "severity")
 _WORST_FIRST = [severity.value for severity in reversed(Severity)]
-_OF_EPISODE = ("group", "task", "split", "step", "raw")
 
 
 def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
@@ -52,7 +51,7 @@ def episodes(reader: RunReader, ids: Sequence[str]) -> Json:
 def outcomes(reader: RunReader, ids: Sequence[str]) -> Json:
     """Episodes counted by outcome. ids and terms: those of the view `episodes`."""
     endings = lookup.endings(reader, _chosen(reader, read_terms(ids, EPISODE_TERMS)))
-    examples = reader.episode_records(ids=[e.example for e in endings])
+    examples = reader.episode_records(ids=[e.example for e in endings.values()])
     return {"outcomes": outcome_rows(endings, {r.id: r.cause_detail for r in examples})}
 
 
@@ -149,7 +148,7 @@ def findings(reader: RunReader, ids: Sequence[str]) -> Json:
         found.sort(key=lambda f: _WORST_FIRST.index(f["severity"]))
     end = None if terms.limit is None else terms.offset + terms.limit
     page = found[terms.offset : end]
-    of = {e.id: e for e in reader.episode_records(ids=[f["episode"] for f in page])}
+    places = lookup.places(reader, {f["episode"] for f in page})
     return {
         "scanned": progress.scanned,
         "episodes": lookup.n_episodes(reader),
@@ -157,9 +156,7 @@ def findings(reader: RunReader, ids: Sequence[str]) -> Json:
         "offset": terms.offset,
         "by_scanner": dict(sorted(by_scanner.items())),
         "findings": [
-            {**f, **{k: getattr(of[f["episode"]], k) for k in _OF_EPISODE}}
-            for f in page
-            if f["episode"] in of
+            {**f, **places[f["episode"]]._asdict()} for f in page if f["episode"] in places
         ],
     }
 

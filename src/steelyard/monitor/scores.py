@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from steelyard.monitor.statistics import (
@@ -88,7 +88,7 @@ def evaluation_tallies(reader: RunReader) -> dict[tuple[str, str], dict[str, Tal
     return found
 
 
-def headline(reader: RunReader, name: str) -> EvaluationRecord | None:
+def headline(evaluations: Iterable[EvaluationRecord], name: str) -> EvaluationRecord | None:
     """The evaluation of that name on the test split, or else on the one split that has it."""
-    found = [e for e in reader.evaluations() if e.name == name]
+    found = [e for e in evaluations if e.name == name]
     return min(found, key=lambda e: e.split != "test", default=None)

@@ -7,7 +7,7 @@ from statistics import multimode
 
 from steelyard.monitor.scores import Json, evaluation_tallies, rate_over_tasks
 from steelyard.monitor.statistics import clustered_interval, pass_at_k, pass_hat_k
-from steelyard.store import EpisodeFilter, RunReader, Tally
+from steelyard.store import EpisodeFilter, EvaluationRecord, RunReader, Tally
 
 _PAIRED = "raw IS NOT NULL AND heldout_reward IS NOT NULL"
 _REWARD, _TRUTH = (f"min(1.0, max(0.0, {column}))" for column in ("raw", "heldout_reward"))
@@ -28,21 +28,25 @@ def signals(reader: RunReader) -> Json:
     theirs, means over tasks, at k = the samples that the evaluation took of most tasks. Tasks with
     fewer scored samples have no part in the two: `tasks_left_out` counts them.
     """
-    return {"steps": _steps(reader), "evaluations": _evaluations(reader)}
+    evaluations = reader.evaluations()
+    unseen = {
+        e.step: e.tally.solved / e.tally.n for e in evaluations if e.split == "dev" and e.tally.n
+    }
+    return {"steps": _steps(reader, unseen), "evaluations": _evaluations(reader, evaluations)}
 
 
-def _steps(reader: RunReader) -> list[Json]:
-    unseen = {e.step: e.tally.solved / e.tally.n for e in reader.evaluations("dev") if e.tally.n}
-    costs = reader.rates(["step"], EpisodeFilter(purpose="train"))
+def _steps(reader: RunReader, unseen: Mapping[int, float]) -> list[Json]:
     broken = reader.regressions(["step"], EpisodeFilter(purpose="train"))
     steps = []
-    for step, n, scored, training, heldout, gap in reader.query(
+    for step, n, scored, training, heldout, gap, *cost in reader.query(
         "SELECT step, count(*), count(raw), avg(raw),"
         f" avg(CASE WHEN {_PAIRED} THEN {_TRUTH} END),"
-        f" avg(CASE WHEN {_PAIRED} THEN {_REWARD} - {_TRUTH} END)"
+        f" avg(CASE WHEN {_PAIRED} THEN {_REWARD} - {_TRUTH} END),"
+        " avg(n_calls), avg(n_call_errors), avg(n_repeated_calls), avg(n_action_tokens)"
         " FROM episodes WHERE purpose = 'train' GROUP BY step ORDER BY step"
     ):
-        cost, regressions = costs[(step,)], broken.get((step,))
+        calls, call_errors, repeated, tokens = cost
+        regressions = broken.get((step,))
         steps.append(
             {
                 "step": step,
@@ -53,18 +57,18 @@ def _steps(reader: RunReader) -> list[Json]:
                 "episodes": n,
                 "unscored": n - scored,
                 "cost": {
-                    "calls": cost.calls,
-                    "call_errors": cost.call_errors,
-                    "repeated": cost.repeated_calls,
+                    "calls": calls,
+                    "call_errors": call_errors,
+                    "repeated": repeated,
                     "regressions": regressions.failed / regressions.checks if regressions else None,
-                    "tokens": cost.action_tokens,
+                    "tokens": tokens,
                 },
             }
         )
     return steps
 
 
-def _evaluations(reader: RunReader) -> list[Json]:
+def _evaluations(reader: RunReader, evaluations: Sequence[EvaluationRecord]) -> list[Json]:
     tallies = evaluation_tallies(reader)
     return [
         {
@@ -73,7 +77,7 @@ def _evaluations(reader: RunReader) -> list[Json]:
             "step": e.step,
             **_rates(tallies.get((e.name, e.split), {})),
         }
-        for e in reader.evaluations()
+        for e in evaluations
     ]
 
 

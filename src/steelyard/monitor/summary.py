@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from steelyard.episodes import GroupVerdict
@@ -17,7 +17,15 @@ from steelyard.monitor.scores import (
     rate_over_tasks,
     score,
 )
-from steelyard.store import EpisodeFilter, EpisodeRecord, Rates, RunReader, StepRecord, lookup
+from steelyard.store import (
+    EpisodeRecord,
+    EvaluationRecord,
+    Event,
+    RunReader,
+    StepRecord,
+    TrainingRewards,
+    lookup,
+)
 
 HEADLINES = ("base", "warm_start", "final")
 _SECONDS = "seconds_"
@@ -40,35 +48,36 @@ def summary(reader: RunReader) -> Json:
     `seconds_PART`; the parts `grading` and `engine` pass within `sampling`. `paired` of a step
     compares training and held-out checks.
     """
-    meta = reader.meta()
-    evaluations = {name: headline(reader, name) for name in HEADLINES}
-    steps, rates = _steps(reader), _evaluations(reader)
-    found = lookup.endings(reader)
+    meta, events = reader.meta(), reader.events()
+    evaluations, rl = reader.evaluations(), reader.steps("rl")
+    headlines = {name: found for name in HEADLINES if (found := headline(evaluations, name))}
+    steps, rates = _steps(reader, rl), _evaluations(reader, evaluations)
+    endings = lookup.ending_counts(reader)
     return {
         "name": meta["name"],
-        "state": state(reader),
+        "state": state(reader, events),
         "model": meta["model"],
         "created": meta["created"],
         "steelyard": meta["steelyard"],
         "run_directory": str(reader.directory.path),
-        **{name: score(reader, found) for name, found in evaluations.items() if found},
+        **{name: score(reader, found) for name, found in headlines.items()},
         "evaluations": rates,
         "unseen": [e for e in rates if e["split"] == "dev"],
         "groups_with_signal": sum(s["groups"]["mixed"] for s in steps),
         "groups": sum(sum(s["groups"].values()) for s in steps),
         "steps": steps,
-        "outcomes": outcome_counts(found),
-        "kinds_at_zero": kinds_at_zero(reader),
-        "cost": _cost(reader, found),
+        "outcomes": outcome_counts(endings),
+        "kinds_at_zero": kinds_at_zero(reader, headlines["final"]) if "final" in headlines else {},
+        "cost": _cost(reader, events, rl, evaluations, endings),
         "checkpoints": [
             str(reader.directory.checkpoint(s)) for s in reader.directory.checkpoint_steps()
         ],
     }
 
 
-def state(reader: RunReader) -> str:
+def state(reader: RunReader, events: Iterable[Event]) -> str:
     """running, finished, interrupted, failed, or killed: begun, and nobody writes it any more."""
-    last = [e.kind for e in reader.events() if e.kind in (*_BEGINNINGS, *_ENDS)][-1]
+    last = [e.kind for e in events if e.kind in (*_BEGINNINGS, *_ENDS)][-1]
     if last in _ENDS:
         return last
     return "running" if reader.is_live() else "killed"
@@ -92,14 +101,14 @@ def before_and_after(reader: RunReader) -> Pair | None:
 
 
 def _episodes(reader: RunReader, name: str) -> list[EpisodeRecord]:
-    record = headline(reader, name)
+    record = headline(reader.evaluations(), name)
     if record is None:
         return []
     found = reader.episode_records(evaluation=name)
     return [e for e in found if e.split == record.split]
 
 
-def _evaluations(reader: RunReader) -> list[Json]:
+def _evaluations(reader: RunReader, evaluations: Sequence[EvaluationRecord]) -> list[Json]:
     tallies = evaluation_tallies(reader)
     return [
         {
@@ -108,31 +117,30 @@ def _evaluations(reader: RunReader) -> list[Json]:
             "step": e.step,
             **rate_over_tasks(tallies.get((e.name, e.split), {})),
         }
-        for e in reader.evaluations()
+        for e in evaluations
     ]
 
 
-def _steps(reader: RunReader) -> list[Json]:
+def _steps(reader: RunReader, rl: Sequence[StepRecord]) -> list[Json]:
     verdicts = reader.group_verdicts()
     rewards = reader.training_rewards()
-    trained = reader.rates(["step"], EpisodeFilter(purpose="train"))
-    metrics = {record.step: record for record in reader.steps("rl")}
+    metrics = {record.step: record for record in rl}
     none = {verdict.value: 0 for verdict in GroupVerdict}
     steps = []
     for step in sorted({*verdicts, *metrics}):
         values = metrics[step].values if step in metrics else {}
         seconds = _seconds(metrics[step]) if step in metrics else {}
-        mean, tally = rewards.get(step, (None, None))
+        found = rewards.get(step)
         steps.append(
             {
                 "step": step,
                 "version": metrics[step].version if step in metrics else None,
-                "reward_mean": mean,
-                "paired": _paired(trained.get((step,))),
+                "reward_mean": found.raw if found else None,
+                "paired": _paired(found),
                 "reward_shaped_mean": values.get("reward_shaped_mean"),
                 "components": _components(values),
-                "solved": tally.solved if tally else 0,
-                "scored": tally.n if tally else 0,
+                "solved": found.tally.solved if found else 0,
+                "scored": found.tally.n if found else 0,
                 "groups": verdicts.get(step, none),
                 "entropy": values.get("entropy"),
                 "staleness": values.get("staleness"),
@@ -151,7 +159,7 @@ def _steps(reader: RunReader) -> list[Json]:
     return steps
 
 
-def _paired(found: Rates | None) -> Json:
+def _paired(found: TrainingRewards | None) -> Json:
     """Training and held-out checks on the same episodes: the shares that pass, of `n`."""
     n = found.paired if found else 0
     return {
@@ -182,30 +190,32 @@ def _wall_seconds(seconds: Mapping[str, float]) -> float:
     return sum(value for part, value in seconds.items() if part not in WITHIN_SAMPLING)
 
 
-def _cost(reader: RunReader, found: Sequence[lookup.Ending]) -> Json:
-    warm_start, rl = reader.steps("warm_start"), reader.steps("rl")
+def _cost(
+    reader: RunReader,
+    events: Sequence[Event],
+    rl: Sequence[StepRecord],
+    evaluations: Sequence[EvaluationRecord],
+    endings: Mapping[lookup.Ending, int],
+) -> Json:
+    warm_start, tokens = reader.steps("warm_start"), lookup.tokens_sampled(reader)
     seconds: dict[str, float] = defaultdict(float)
     for record in warm_start:
         seconds["warm_start"] += _wall_seconds(_seconds(record))
     for record in rl:
         for part, value in _seconds(record).items():
             seconds[part] += value
-    evaluations = reader.evaluations()
     seconds["evaluation"] += sum(e.seconds or 0.0 for e in evaluations)
     moments = [e.time for e in evaluations] + [s.time for s in (*warm_start, *rl)]
     peaks = [v for s in (*warm_start, *rl) if (v := s.values.get("peak_memory_bytes"))]
     return {
         "seconds": {k: v for k, v in seconds.items() if k not in WITHIN_SAMPLING},
         "seconds_within_sampling": {k: v for k, v in seconds.items() if k in WITHIN_SAMPLING},
-        "seconds_total": _seconds_at_work(reader, moments),
+        "seconds_total": _seconds_at_work(events, moments),
         "episodes": {
-            name: sum(e.n for e in found if e.purpose == purpose)
+            name: sum(n for e, n in endings.items() if e.purpose == purpose)
             for name, purpose in _PURPOSES.items()
         },
-        "tokens_sampled": {
-            name: sum(e.action_tokens for e in found if e.purpose == purpose)
-            for name, purpose in _PURPOSES.items()
-        },
+        "tokens_sampled": {name: tokens.get(purpose, 0) for name, purpose in _PURPOSES.items()},
         "tokens_trained": {
             phase: sum(r.values.get("tokens_trained", 0.0) for r in record)
             for phase, record in (("warm_start", warm_start), ("rl", rl))
@@ -214,9 +224,8 @@ def _cost(reader: RunReader, found: Sequence[lookup.Ending]) -> Json:
     }
 
 
-def _seconds_at_work(reader: RunReader, moments: Sequence[float]) -> float:
+def _seconds_at_work(events: Sequence[Event], moments: Sequence[float]) -> float:
     """Wall time from each start or continuation to the last sign of life before the next."""
-    events = reader.events()
     signs = sorted([*moments, *(e.time for e in events)])
     starts = [e.time for e in events if e.kind in _BEGINNINGS]
     ends = [*starts[1:], math.inf]

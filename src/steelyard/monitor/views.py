@@ -189,12 +189,14 @@ def _require_known(what: str, ids: Sequence[str], known: Any) -> None:
 def _plain(value: Any) -> Any:
     """JSON that every reader reads alike: NaN and infinity, which it lacks, become null, and whole
     numbers that a float of 64 bits rounds, such as a seed, become strings."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value) if abs(value) > _EXACT else value
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, int) and abs(value) > _EXACT:
-        return str(value)
     return value

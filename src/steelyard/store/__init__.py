@@ -1,6 +1,6 @@
 """The run directory: one writer, any number of readers, nothing lost on kill −9."""
 
-from steelyard.store.browsing import ORDERS, Counts, Dimension, EpisodeFilter, Rates, Regressions
+from steelyard.store.browsing import ORDERS, Counts, Dimension, EpisodeFilter, Regressions
 from steelyard.store.errors import RunBusy, RunExists, RunNotFound, StoreFull, UnknownSchema
 from steelyard.store.layout import RunDirectory
 from steelyard.store.reader import RunReader
@@ -12,6 +12,7 @@ from steelyard.store.records import (
     StepRecord,
     Tally,
     TokenFields,
+    TrainingRewards,
 )
 from steelyard.store.schema import SCHEMA_VERSION
 from steelyard.store.writer import BASE_STEP, WARM_START_STEP, FinalState, Phase, RunStore
@@ -30,7 +31,6 @@ __all__ = [
     "FinalState",
     "GroupRecord",
     "Phase",
-    "Rates",
     "Regressions",
     "RunBusy",
     "RunDirectory",
@@ -42,5 +42,6 @@ __all__ = [
     "StoreFull",
     "Tally",
     "TokenFields",
+    "TrainingRewards",
     "UnknownSchema",
 ]

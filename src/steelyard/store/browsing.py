@@ -81,36 +81,8 @@ class EpisodeFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Figures of some episodes. Those with an error are counted in `n` and enter no rate.
-
-    `scored` have the verifier's verdict, and `passed` of them its full reward; `paired` have the
-    held-out checks' verdict too, and `paired_passed` of them pass the one, `paired_heldout` the
-    other. `known` have a verdict as evaluations count, and `solved` of them pass all checks.
-    `reward` and `raw` are means over the scored (None without any); the rest over all `n`.
-    """
-
-    n: int
-    scored: int
-    passed: int
-    paired: int
-    paired_passed: int
-    paired_heldout: int
-    known: int
-    solved: int
-    reward: float | None
-    raw: float | None
-    turns: float
-    calls: float
-    call_errors: float
-    repeated_calls: float
-    action_tokens: float
-    tokens: float
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
-    """The few figures of `Rates` that a table of tasks shows: SQLite finds them in half the time.
+    """How often some episodes succeeded. Those with an error are counted in `n` and enter no rate.
 
     `known` have a verdict as evaluations count, and `solved` of them pass all checks; `raw` is the
     mean over the scored, None without any.
@@ -123,23 +95,13 @@ class Counts:
 
 
 _COUNTS = "count(*), count(e.solved), coalesce(sum(e.solved), 0), avg(e.raw)"
-_PAIRED = "e.raw IS NOT NULL AND e.heldout_reward IS NOT NULL"
-_RATES = (
-    "count(*), count(e.raw), coalesce(sum(e.raw >= 1), 0),"
-    f" sum({_PAIRED}), sum({_PAIRED} AND e.raw >= 1), sum({_PAIRED} AND e.heldout_reward >= 1),"
-    " count(e.solved), coalesce(sum(e.solved), 0), avg(e.reward), avg(e.raw),"
-    " avg(e.n_turns), avg(e.n_calls), avg(e.n_call_errors), avg(e.n_repeated_calls),"
-    " avg(e.n_action_tokens), avg(e.n_tokens)"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Regressions:
-    """Of `checks` that passed on the untouched task, `failed` fail after the episodes; `episodes`
-    of `n` have such a failure. Only episodes whose named checks ran are among the `n`."""
+    """Of `checks` that passed on the untouched task, `failed` fail after the episodes. Only checks
+    that ran are counted."""
 
-    n: int
-    episodes: int
     checks: int
     failed: int
 
@@ -178,13 +140,6 @@ def page(
     return rows.fetchall(), total
 
 
-def rates(
-    connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
-) -> dict[tuple[Any, ...], Rates]:
-    """The rates of the chosen episodes, one entry for each combination of `by`, ascending."""
-    return {key: Rates(*row) for key, row in _grouped(connection, by, filters, _RATES)}
-
-
 def counts(
     connection: sqlite3.Connection, by: Sequence[Dimension], filters: EpisodeFilter
 ) -> dict[tuple[Any, ...], Counts]:
@@ -213,8 +168,7 @@ def regressions(
     where, values = where_clause(filters)
     group = _grouping(by)
     rows = connection.execute(
-        f"SELECT {''.join(f'{g}, ' for g in group)}count(DISTINCT e.key),"
-        " count(DISTINCT CASE WHEN NOT c.passed THEN e.key END), count(*), sum(NOT c.passed)"
+        f"SELECT {''.join(f'{g}, ' for g in group)}count(*), sum(NOT c.passed)"
         f" FROM {_LISTED} {_EVALUATIONS} JOIN untouched u ON u.task = e.task AND u.passed"
         " JOIN checks c ON c.episode_key = e.key AND c.suite = u.suite AND c.name = u.name"
         f"{where}{_clause(group)}",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from steelyard.store.browsing import EpisodeFilter, where_clause
 from steelyard.store.reader import RunReader
 from steelyard.store.records import GroupRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How `n` episodes of one `purpose` ended: what their outcome kind is decided by.
+class Ending(NamedTuple):
+    """How an episode of one `purpose` ended: what its outcome kind is decided by.
 
-    `raw` and `heldout` are 1 for full reward, 0 for less; None where there is no reward. The first
-    of them was recorded as number `first`, with the id `example`.
+    `raw` and `heldout` are 1 for full reward, 0 for less; None where there is no reward.
     """
 
     purpose: str
@@ -26,28 +25,51 @@ class Ending:
     heldout: int | None
     heldout_cause: str | None
     stop_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """`n` episodes that ended alike; the first of them is number `first`, with the id `example`."""
+
     n: int
-    action_tokens: int
     first: int
     example: str
 
 
-def endings(
-    reader: RunReader,
-    filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
-) -> list[Ending]:
+_ENDING = (
+    "e.purpose, e.raw >= 1.0, e.cause, e.heldout_reward >= 1.0, e.heldout_cause, e.stop_reason"
+)
+
+
+def ending_counts(reader: RunReader) -> dict[Ending, int]:
+    """How many episodes of the run ended in each way."""
+    # SQLite would sort all episodes to group them: it takes less time to count them here.
+    counts = Counter(reader._each(f"SELECT {_ENDING} FROM episodes e INDEXED BY episodes_listing"))
+    return {Ending(*row): n for row, n in counts.items()}
+
+
+def endings(reader: RunReader, filters: EpisodeFilter) -> dict[Ending, Endings]:
     """Every way in which the chosen episodes ended, that of the first episode first."""
     clause, values = where_clause(filters)
-    return [
-        Ending(*row)
+    return {
+        Ending(*ending): Endings(n, first, example)
         # SQLite takes e.id from the row that has the minimum.
-        for row in reader._rows(
-            "SELECT e.purpose, e.raw >= 1.0, e.cause, e.heldout_reward >= 1.0, e.heldout_cause,"
-            " e.stop_reason, count(*), sum(e.n_action_tokens), min(e.key) AS first, e.id"
-            f" FROM episodes e{clause} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first",
+        for *ending, n, first, example in reader._rows(
+            f"SELECT {_ENDING}, count(*), min(e.key) AS first, e.id FROM episodes e{clause}"
+            " GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first",
             values,
         )
-    ]
+    }
+
+
+def tokens_sampled(reader: RunReader) -> dict[str, int]:
+    """Purpose → the tokens that the policy sampled in its episodes."""
+    return dict(
+        reader._rows(
+            "SELECT purpose, sum(n_action_tokens) FROM episodes INDEXED BY episodes_listing"
+            " GROUP BY purpose"
+        )
+    )
 
 
 def groups_by_task(reader: RunReader) -> dict[str, int]:
@@ -76,6 +98,26 @@ def named_episodes(reader: RunReader, names: Sequence[str]) -> set[str]:
         (json.dumps(list(names)),),
     )
     return {name for (name,) in rows}
+
+
+class Place(NamedTuple):
+    """Where in the run an episode stands, and its raw reward; None where it has none."""
+
+    group: str
+    task: str
+    split: str
+    step: int
+    raw: float | None
+
+
+def places(reader: RunReader, ids: Collection[str]) -> dict[str, Place]:
+    """Episode id → its place, of those that the run has."""
+    rows = reader._rows(
+        "SELECT id, group_id, task, split, step, raw FROM episodes"
+        " WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {name: Place(*of) for name, *of in rows}
 
 
 def n_episodes(reader: RunReader) -> int:

@@ -23,7 +23,6 @@ from steelyard.store.browsing import (
     Counts,
     Dimension,
     EpisodeFilter,
-    Rates,
     Regressions,
 )
 from steelyard.store.errors import RunNotFound
@@ -36,6 +35,7 @@ from steelyard.store.records import (
     GroupRecord,
     StepRecord,
     Tally,
+    TrainingRewards,
 )
 from steelyard.store.schema import require_schema
 from steelyard.store.writer import Phase
@@ -48,6 +48,7 @@ _EPISODE_COLUMNS = (
     " e.n_action_tokens, e.n_tokens, e.seconds"
 )
 _TALLY = "coalesce(sum(e.solved), 0), count(e.solved), count(*) - count(e.solved)"
+_PAIRED = "(e.raw IS NOT NULL AND e.heldout_reward IS NOT NULL)"
 
 
 class RunReader:
@@ -131,8 +132,10 @@ class RunReader:
             )
         ]
         by_step = {record.step: record for record in records}
+        # In the order of the table: through an index, SQLite would sort them.
         for step, name, value in self._rows(
-            "SELECT step, name, value FROM metrics WHERE phase = ? ORDER BY step, rowid", (phase,)
+            "SELECT step, name, value FROM metrics NOT INDEXED WHERE phase = ? ORDER BY rowid",
+            (phase,),
         ):
             by_step[step].values[name] = math.nan if value is None else value
         return records
@@ -222,17 +225,17 @@ class RunReader:
             of_step[verdict] = n
         return counts
 
-    def training_rewards(self) -> dict[int, tuple[float | None, Tally]]:
-        """Step → mean raw reward of its scored training episodes, and the tally of solved ones.
-
-        Every sampled episode counts, those of unused groups too: the mean says how good the
-        policy is, not what dynamic sampling kept.
-        """
+    def training_rewards(self) -> dict[int, TrainingRewards]:
+        """Step → the rewards of its training episodes."""
         rows = self._rows(
-            f"SELECT e.step, avg(e.raw), {_TALLY} FROM episodes e"
+            f"SELECT e.step, {_TALLY}, avg(e.raw), sum({_PAIRED}), sum({_PAIRED} AND e.raw >= 1),"
+            f" sum({_PAIRED} AND e.heldout_reward >= 1) FROM episodes e"
             " WHERE e.purpose = 'train' GROUP BY e.step ORDER BY e.step"
         )
-        return {step: (mean, Tally(*counts)) for step, mean, *counts in rows}
+        return {
+            step: TrainingRewards(Tally(solved, n, unscored), *figures)
+            for step, solved, n, unscored, *figures in rows
+        }
 
     def groups(
         self, step: int | None = None, task: str | None = None, kind: str | None = None
@@ -307,24 +310,16 @@ class RunReader:
         )
         return [_episode_record(row) for row in rows], total
 
-    def rates(
-        self,
-        by: Sequence[Dimension],
-        filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
-    ) -> dict[tuple[Any, ...], Rates]:
-        """Rates of the chosen episodes for each combination of `by`, ascending.
-
-        `rates(["step"], EpisodeFilter(purpose="train"))[3,]` is the third step's training;
-        with `["task", "step"]` each task has a curve, and with `[]` the only key is `()`.
-        """
-        return browsing.rates(self._connection, by, filters)
-
     def counts(
         self,
         by: Sequence[Dimension],
         filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
     ) -> dict[tuple[Any, ...], Counts]:
-        """Counts of the chosen episodes for each combination of `by`, as `rates` does it."""
+        """Counts of the chosen episodes for each combination of `by`, ascending.
+
+        `counts(["step"], EpisodeFilter(purpose="train"))[3,]` is the third step's training;
+        with `["task", "step"]` each task has a curve, and with `[]` the only key is `()`.
+        """
         return browsing.counts(self._connection, by, filters)
 
     def regressions(
@@ -332,7 +327,7 @@ class RunReader:
         by: Sequence[Dimension],
         filters: EpisodeFilter = EpisodeFilter(),  # noqa: B008 - it is immutable
     ) -> dict[tuple[Any, ...], Regressions]:
-        """What the chosen episodes broke of what passed untouched, as `rates` counts them."""
+        """What the chosen episodes broke of what passed untouched, as `counts` counts them."""
         return browsing.regressions(self._connection, by, filters)
 
     def episode(self, episode_id: str) -> Episode:
@@ -446,6 +441,10 @@ class RunReader:
             )
         ]
         return Trajectory(segments, turns)
+
+    def _each(self, sql: str) -> Iterator[Any]:
+        """Rows one by one, of queries with many."""
+        return self._connection.execute(sql)
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()

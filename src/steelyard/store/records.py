@@ -29,6 +29,23 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingRewards:
+    """The training episodes of one step, those of unused groups too: the figures say how good the
+    policy is, not what dynamic sampling kept.
+
+    `raw` is the mean raw reward of the scored, None without any. `paired` of them have the held-out
+    checks' verdict too: the verifier passes `paired_passed` of these, and those checks
+    `paired_heldout`.
+    """
+
+    tally: Tally
+    raw: float | None
+    paired: int
+    paired_passed: int
+    paired_heldout: int
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationRecord:
     """One evaluation; `seconds` is its wall time, where it was recorded."""
 

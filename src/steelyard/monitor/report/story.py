@@ -106,7 +106,7 @@ def read_story(run: Path) -> Story:
 
 
 def _stage(reader: RunReader, name: str, records: Sequence[EpisodeRecord]) -> Stage:
-    record = headline(reader, name)
+    record = headline(reader.evaluations(), name)
     assert record is not None  # the summary has it
     of_stage = [r for r in records if r.evaluation == name and r.split == record.split]
     kinds = sorted({r.kind for r in of_stage})

@@ -192,7 +192,7 @@ def _reads_hidden(code: Code, material: Material) -> Iterator[tuple[ast.AST, str
     for node in ast.walk(code.tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
-        text = node.value
+        text = material.given.from_inside(node.value)
         if "\n" not in text and HIDDEN_PATH.search(text) and not REWARD_PATH.search(text):
             yield node, "names a place where tests or solution lie", Severity.CHEAT
 

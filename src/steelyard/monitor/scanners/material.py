@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from steelyard.episodes import Episode, ToolCall
 from steelyard.monitor.scanners.shell import inline_python, simple_commands
 from steelyard.monitor.scanners.source import Code, parsed
 from steelyard.tasks import Task
+from steelyard.tasks.task import WORKING_DIRECTORY
 
 _FAILED = ("no such file", "permission denied", "not found", "cannot access", "cannot open",
            "cannot create", "read-only file system", "operation not permitted",
@@ -50,6 +52,13 @@ class Given:
         prefix = task.answer.prefix if task is not None and task.answer is not None else ""
         self._shared = _lines(*solutions.values(), prefix.encode())
         self._own: dict[str, frozenset[str]] = {}
+        directory = task.working_directory if task is not None else WORKING_DIRECTORY
+        self._workspace = re.compile(rf"(?<![\w./-]){re.escape(directory)}(?![\w.-])")
+
+    def from_inside(self, text: str) -> str:
+        """A command or path as seen from the workspace, which it may also name by its place in the
+        sandbox: with that at /srv/app, `/srv/app/x.py` is `./x.py`."""
+        return self._workspace.sub(".", text)
 
     def knows(self, place: str, line: str) -> bool:
         """Whether a line stood in this file from the start, or stands in the reference."""

@@ -32,7 +32,7 @@ SCANNERS: tuple[Scanner, ...] = (
     *COMMAND_SCANNERS, *CODE_SCANNERS, *FILE_SCANNERS, *ANSWER_SCANNERS, *REGRESSION_SCANNERS,
 )  # fmt: skip
 
-_VERSION = 3
+_VERSION = 4
 """Changes with the scanners and with the form of what is saved."""
 _SAVED_EVERY = 500
 _MARKS = 50

@@ -54,7 +54,7 @@ def _entry(name: str, directory: Path) -> Json:
             return {
                 "run": name,
                 "directory": str(directory),
-                "state": state(reader),
+                "state": state(reader, reader.events()),
                 "model": meta["model"],
                 "created": meta["created"],
                 "stamp": lookup.stamp(reader),

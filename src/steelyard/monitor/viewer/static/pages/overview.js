@@ -7,12 +7,14 @@ import { card, head } from "./parts.js";
 
 const STAGES = [["base", "Base model"], ["warm_start", "After warm start"], ["final", "After RL"]];
 const PATIENCE_MS = 150;
+const LONG_RUN = 20_000; // episodes whose checks are read for longer than that
 
 export async function overview(ctx) {
   const [summary, { alarms }] = await Promise.all([ctx.get("summary"), ctx.get("alarms")]);
   // It reads every check: on a long run it comes after the page, which does without if it must.
   const slow = ctx.get("signals").catch((error) => console.info(error.message));
-  const early = await Promise.race([slow, new Promise((go) => setTimeout(go, PATIENCE_MS, null))]);
+  const patience = new Promise((go) => setTimeout(go, PATIENCE_MS, null));
+  const early = summary.cost.episodes.training > LONG_RUN ? null : await Promise.race([slow, patience]);
   const later = (draw) => {
     const holder = h("div", null, draw(early));
     if (!early) slow.then((signals) => signals && swap(holder, draw(signals)));
