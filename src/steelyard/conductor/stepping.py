@@ -169,7 +169,7 @@ def rehearsal_of(run: RunContext) -> Rehearsal | None:
         run.workshop,
         settings.agent,
         run_checks=settings.warm_start is None or settings.warm_start.run_checks,
-        on_note=run.note,
+        on_note=run.notes.add,
     )
 
 
