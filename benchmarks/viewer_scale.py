@@ -192,7 +192,11 @@ def _episode(rng: random.Random, name: str, task: int, skill: float) -> Episode:
         segment.append_context(range(40))
         begin = len(segment)
         segment.append_action(range(30), [-0.5] * 30, [0] * 30)
-        call = ToolCall("edit", {"path": "settings.py", "text": text}, "edited settings.py " * 4)
+        call = ToolCall(
+            "edit",
+            {"path": "settings.py", "old": "return 1", "new": text},
+            "edited settings.py " * 4,
+        )
         turns.append(Turn(0, (begin, len(segment)), (len(segment), len(segment)), text, (call,)))
     own = random.Random(name)
     if own.random() < TRYING:

@@ -224,6 +224,7 @@ def test_every_edit_of_a_demonstration_quotes_one_place(before, after):
 
 
 def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, encode):
+    cannot = []
     for task in load_tasks(EXAMPLES / "falsy-defaults" / "tasks" / "demonstrations")[::11]:
         plain, slipped = (
             asyncio.run(
@@ -233,7 +234,7 @@ def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, e
         )
         slip, *rest = slipped.trajectory.turns
         if len(slipped.trajectory.turns) == len(plain.trajectory.turns):
-            assert task.kind in ("or", "getd", "idx"), "a block of one line has nothing beside it"
+            cannot.append(task.kind)
             continue
         assert slip.calls[0].error
         assert "nothing would change" in slip.calls[0].result
@@ -247,6 +248,26 @@ def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, e
         ]
         assert actions[0] == actions[1]
         assert len(Batch.from_trajectories([slipped.trajectory])) == len(actions[0])
+    assert cannot == ["getd"], "a block of one line has nothing beside it"
+
+
+def test_a_demonstration_does_not_slip_where_the_limits_have_no_room_for_it(renderer, encode):
+    text = 'def retry_count(config):\n    "Says a lot."\n    return config.get("retries") or 3\n'
+    task = replace(
+        TASK,
+        files={"s.py": text.encode()},
+        solution={"s.py": text.replace(" or 3", "").encode()},
+    )
+    settings = AgentSettings(max_turns=2)
+    for slips in (False, True):
+        played = asyncio.run(
+            demonstrate(
+                task, renderer, STOP, encode, SANDBOXES, settings, run_checks=False, slips=slips
+            )
+        )
+        assert played.stop_reason is StopReason.SUBMITTED
+        assert played.trajectory.n_action_tokens == sum(played.trajectory.segments[0].action_mask)
+        assert len(played.trajectory.turns) == 2
 
 
 def test_a_task_without_a_solution_cannot_be_demonstrated():

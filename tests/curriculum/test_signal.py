@@ -46,6 +46,17 @@ def test_a_batch_holds_each_kind_as_its_weight_says_to_within_one():
         assert sorted(draws[start : start + 10]) == list(range(10))
 
 
+def test_the_tasks_of_a_kind_take_turns_across_the_steps():
+    order = SignalOrder(["one"] * 5, 8, seed=2)
+    seen = []
+    for step in (1, 2, 3, 4, 5):
+        batch = drawn(order, step, seen, 2)
+        seen += [Seen(step, "one", (1.0, 0.0)) for _ in batch]
+    order_of = [drawn(order, s, seen, 2) for s in (1, 2, 3, 4, 5)]
+    flat = [i for pair in order_of for i in pair]
+    assert sorted(flat[:5]) == sorted(flat[5:]) == list(range(5))
+
+
 def test_the_tasks_of_a_kind_take_turns():
     order = SignalOrder(["one"] * 5, 8, seed=2)
     first = drawn(order, 1, [], 10)
@@ -60,6 +71,14 @@ def test_a_draw_depends_on_the_seed_the_step_and_the_steps_before():
     assert drawn(order, 2, seen, 30) == drawn(again, 2, seen[:1], 30)
     assert drawn(order, 2, seen, 30) != drawn(order, 3, seen, 30)
     assert drawn(order, 2, seen, 30) != drawn(SignalOrder(KINDS, 8, seed=1), 2, seen, 30)
+
+
+def test_equal_outcomes_are_no_signal_whatever_they_are():
+    half = SignalOrder(KINDS, 8, seed=0).weights(2, [Seen.of(1, "open", [0.5] * 8)])
+    none = SignalOrder(KINDS, 8, seed=0).weights(2, [Seen.of(1, "open", [0.0] * 8)])
+    assert half == none
+    assert half["open"] < half["known"]
+    assert Seen.of(1, "open", [1 / 3, None, 1.0]) == Seen.of(1, "open", [0.333333333333333, 1.0])
 
 
 def test_unscored_episodes_say_nothing():

@@ -34,7 +34,7 @@ from steelyard.store import (
 )
 
 RUN = ToolCall("run", {"command": "ls"}, "settings.py")
-EDIT = ToolCall("edit", {"text": 'print("100% é")'}, "no such file", error=True)
+EDIT = ToolCall("edit", {"old": "x", "new": 'print("100% é")'}, "no such file", error=True)
 SUBMIT = ToolCall("submit", {}, "done")
 LOST = Unscored(Cause.VERIFIER_TIMEOUT)
 

@@ -22,6 +22,7 @@ from steelyard.agents.loop import Attempt, attempt
 from steelyard.agents.settings import AgentSettings
 from steelyard.agents.tools import VISIBLE_CHECKS, occurs_once
 from steelyard.engines import Sample
+from steelyard.episodes import StopReason
 from steelyard.models import ChatRenderer
 from steelyard.sandbox import SandboxPool
 from steelyard.tasks import Task
@@ -84,7 +85,8 @@ async def demonstrate(
 ) -> Attempt:
     """Plays the reference solution through the turn loop. Log-probs are 0, version is −1.
 
-    With `slips` it slips first, where the task has a line to slip on; the slip is context.
+    With `slips` it slips first, where the task has a line to slip on and the limits have room for
+    it; the slip is context.
     """
     texts = demonstration_texts(task, run_checks=run_checks)
     slip = _slip(task, texts[0]) if slips else None
@@ -92,9 +94,14 @@ async def demonstrate(
         texts = [slip, *texts]
     script = Script([[*encode(text), stop_id] for text in texts])
     played = await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
-    if slip is not None and played.trajectory.turns:
-        turn = played.trajectory.turns[0]
-        played.trajectory.segments[turn.segment].read_only(*turn.action)
+    if slip is None:
+        return played
+    if played.stop_reason is not StopReason.SUBMITTED:  # the limits leave no room for a slip
+        return await demonstrate(
+            task, renderer, stop_id, encode, sandboxes, settings, run_checks=run_checks
+        )
+    turn = played.trajectory.turns[0]
+    played.trajectory.segments[turn.segment].read_only(*turn.action)
     return played
 
 
@@ -107,8 +114,8 @@ def _slip(task: Task, first: str) -> str | None:
     if call.get("name") != "edit":
         return None
     arguments = call["arguments"]
-    candidates = [path for path in task.files if path != VISIBLE_CHECKS]
-    text = task.files.get(arguments.get("path", candidates[0]), b"").decode()
+    path = arguments.get("path") or next(path for path in task.files if path != VISIBLE_CHECKS)
+    text = task.files.get(path, b"").decode()
     lines = [
         line
         for line in text.split("\n")

@@ -95,7 +95,7 @@ def carry_out(call: Call, workspace: Workspace, settings: AgentSettings) -> str:
     """Does what the call says and returns the observation.
 
     Raises:
-        ToolError: the call is well-formed but cannot be done (no such file or line).
+        ToolError: the call is well-formed but cannot be done (no such file or text).
         SandboxError: our sandbox failed; no fault of the agent's.
     """
     return _shortened(
@@ -118,7 +118,7 @@ def describe_tools() -> str:
 
 
 def _read(arguments: Any, workspace: Workspace, settings: AgentSettings) -> str:
-    return _text(workspace, _path(arguments.path, workspace))
+    return _text(workspace, _path(arguments.path, workspace)) or "[empty file]"
 
 
 def _edit(arguments: Any, workspace: Workspace, settings: AgentSettings) -> str:

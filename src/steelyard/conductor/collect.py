@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,8 +52,11 @@ class GroupSource:
         self._settings = settings
         self._seed = seed
         kinds = [task.kind for task in tasks]
-        self._even = TaskOrder(kinds, seed)
-        self._signal = SignalOrder(kinds, settings.episodes_per_group, seed)
+        self._order = (
+            SignalOrder(kinds, settings.episodes_per_group, seed)
+            if settings.task_order == "signal"
+            else TaskOrder(kinds, seed)
+        )
         self._seen = list(seen)
         self._dynamic = dynamic
         self._left_out: frozenset[str] = frozenset()
@@ -124,15 +128,14 @@ class GroupSource:
         return [request.seed for request in requests]
 
     def _upcoming(self, step: int) -> Iterator[int]:
-        """Which tasks are next, by index."""
-        if self._settings.task_order == "signal":
-            yield from self._signal.upcoming(step, self._seen, self._settings.groups_per_step)
-        while True:
-            yield self._even.draw(self.draws)
+        """Which tasks are next, by index, without end."""
+        if isinstance(self._order, SignalOrder):
+            return self._order.upcoming(step, self._seen, self._settings.groups_per_step)
+        return map(self._order.draw, itertools.count(self.draws))
 
     def _outcomes(self, step: int, group: Group) -> Seen:
-        outcomes = [e.outcome.raw for e in group.episodes if isinstance(e.outcome, Scored)]
-        return Seen(step, self._task_of(group).kind, tuple(outcomes))
+        raw = [e.outcome.raw if isinstance(e.outcome, Scored) else None for e in group.episodes]
+        return Seen.of(step, self._task_of(group).kind, raw)
 
     def _task_of(self, group: Group) -> Task:
         return next(task for task in self._tasks if task.name == group.task)

@@ -55,8 +55,10 @@ def estimate(settings: RunSettings) -> Estimate:
     episodes = rl.groups_per_step * rl.episodes_per_group
     evaluations = _evaluation_episodes(settings, tasks)
     parameters, body = _parameters(model.config)
+    runs_checks = settings.warm_start is None or settings.warm_start.run_checks
     demonstration_tokens = [
-        prompt + len("".join(demonstration_texts(t))) // 3 for t in tasks.demonstrations
+        prompt + len("".join(demonstration_texts(t, run_checks=runs_checks))) // 3
+        for t in tasks.demonstrations
     ]
     sampled_tokens = sampled * (episodes * rl.steps + evaluations)
     prompts_of_groups = rl.groups_per_step * prompt

@@ -73,8 +73,8 @@ class WarmStartSection(_Section):
         0.0,
         ge=0,
         le=1,
-        description="share of the demonstrations that begin with an edit that changes nothing, and "
-        "go on from its error; the slip itself is not imitated",
+        description="of this share of the demonstrations those that can begin with an edit that "
+        "changes nothing, and go on from its error; the slip itself is not imitated",
     )
 
 

@@ -49,9 +49,7 @@ class Stepper:
             run.settings.run.seed,
             dynamic=run.settings.samples_dynamically,
             draws=next_draw(group.id for group in groups),
-            seen=[
-                Seen(g.step, g.kind, tuple(r for r in g.rewards if r is not None)) for g in groups
-            ],
+            seen=[Seen.of(g.step, g.kind, g.rewards) for g in groups],
         )
 
     async def take(self, step: int) -> StepReport:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import count
 
 FADE = 0.7
 """Of its weight an outcome keeps so much from one step to the next: after seven steps a twelfth."""
@@ -30,6 +30,19 @@ class Seen:
     step: int
     kind: str
     outcomes: tuple[float, ...]
+
+    @classmethod
+    def of(cls, step: int, kind: str, raw: Iterable[float | None]) -> Seen:
+        """From raw outcomes, None where an episode is unscored.
+
+        Where all are equal there is no signal, whatever they are, so they count as failures unless
+        they are full: half a reward each time must not look like success every other time. They
+        are rounded to 12 digits, so that a record that keeps 15 tells what the run saw.
+        """
+        outcomes = tuple(round(value, 12) for value in raw if value is not None)
+        if len(set(outcomes)) == 1:
+            outcomes = (float(outcomes[0] >= 1.0),) * len(outcomes)
+        return cls(step, kind, outcomes)
 
 
 def mixed_probability(successes: float, failures: float, group_size: int) -> float:
@@ -80,7 +93,8 @@ class SignalOrder:
         says, to within one (systematic resampling), in a random order."""
         rng = random.Random(f"signal order {self._seed} {step}")
         weights = self.weights(step, seen)
-        turns = {kind: cycle(rng.sample(tasks, len(tasks))) for kind, tasks in self._tasks.items()}
+        before = Counter(past.kind for past in seen if past.step < step)
+        turns = {kind: self._turns(kind, before[kind]) for kind in self._tasks}
         stride = sum(weights.values()) / batch
         while True:
             kinds: list[str] = []
@@ -92,3 +106,11 @@ class SignalOrder:
                     mark += stride
             rng.shuffle(kinds)
             yield from (next(turns[kind]) for kind in kinds)
+
+    def _turns(self, kind: str, first: int) -> Iterator[int]:
+        """The kind's tasks from its `first`-th turn on: each once per pass, each pass shuffled."""
+        tasks = self._tasks[kind]
+        for turn in count(first):
+            number, position = divmod(turn, len(tasks))
+            rng = random.Random(f"signal order {self._seed} {kind} {number}")
+            yield rng.sample(tasks, len(tasks))[position]

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from steelyard.monitor.scanners.commands import HIDDEN_PATH, REWARD_PATH
+from steelyard.monitor.scanners.commands import REWARD_PATH, names_hidden
 from steelyard.monitor.scanners.finding import Hit, Look, Scanner, Severity, quoted
 from steelyard.monitor.scanners.material import Material
 from steelyard.monitor.scanners.source import Code, full_name, imported
@@ -193,7 +193,9 @@ def _reads_hidden(code: Code, material: Material) -> Iterator[tuple[ast.AST, str
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         text = material.given.from_inside(node.value)
-        if "\n" not in text and HIDDEN_PATH.search(text) and not REWARD_PATH.search(text):
+        if "\n" in text or REWARD_PATH.search(text):
+            continue
+        if names_hidden(text, material.own):
             yield node, "names a place where tests or solution lie", Severity.CHEAT
 
 

@@ -87,6 +87,11 @@ class Material:
         self.given = given
 
     @cached_property
+    def own(self) -> frozenset[str]:
+        """The files of the workspace, before and after."""
+        return frozenset([*self.given.files, *self.episode.files])
+
+    @cached_property
     def calls(self) -> list[tuple[int, ToolCall]]:
         turns = enumerate(self.episode.trajectory.turns)
         return [(i, call) for i, turn in turns for call in turn.calls]
@@ -134,9 +139,12 @@ class Material:
         if len(line) < _MIN_LOCATED_CHARACTERS:
             return None
         for turn, call in reversed(self.calls):
-            # What an edit replaces is quoted from the file, not written.
+            if call.error:
+                continue
+            # What an edit replaces is quoted from the file; what it only repeats was there before.
+            quoted = str(call.arguments.get("old", ""))
             written = (v for name, v in call.arguments.items() if name != "old")
-            if any(isinstance(v, str) and line in v for v in written):
+            if line not in quoted and any(isinstance(v, str) and line in v for v in written):
                 return turn
         return None
 
