@@ -132,6 +132,21 @@ def test_reference_critic_and_task_order_survive_an_interruption(folder, changes
     assert last_weights(cut, *files) == last_weights(whole, *files)
 
 
+def test_a_resumed_run_draws_the_tasks_that_it_would_have_drawn(folder):
+    changes = ["rl.task_order=signal", "rl.steps=6"]
+    whole = run(folder.run_file("whole"), changes)
+    path = folder.run_file("cut")
+    with pytest.raises(KeyboardInterrupt):
+        run(path, changes, stop_after=4)
+    cut = run(path, changes, resume=True)
+    drawn = []
+    for directory in (whole, cut):
+        with RunReader(directory) as reader:
+            drawn.append([(g.step, g.id, g.task) for g in reader.groups()])
+    assert drawn[0] == drawn[1]
+    assert {step for step, *_ in drawn[0]} == set(range(1, 7))
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
