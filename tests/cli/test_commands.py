@@ -110,6 +110,18 @@ def test_algorithms_are_the_records_that_run():
     assert "[algorithm]" in printed, "not swallowed as markup"
 
 
+def test_only_an_algorithm_that_needs_fresh_samples_is_said_to_need_them():
+    from steelyard.cli.algorithms import ratio
+    from steelyard.objective import ALGORITHMS
+
+    words = {name: ratio(row) for name, row in ALGORITHMS.items() if row.ratio == "none"}
+    imitating = {name for name, word in words.items() if word == "none (imitation)"}
+    assert imitating == {"sft", "rest"}
+    assert {word for name, word in words.items() if name not in imitating} == {
+        "none (fresh samples)"
+    }
+
+
 def test_play_lets_a_person_be_the_policy():
     fix = '    value = config.get("retries")\n    return 3 if value is None else value'
     turns = [

@@ -112,6 +112,10 @@ def weight_from(row: Algorithm) -> str:
 
 def ratio(row: Algorithm) -> str:
     """The ratio's scope, in words."""
+    from steelyard.objective import Filter, Imitation
+
+    if row.ratio == "none" and isinstance(row.credit, (Imitation, Filter)):
+        return "none (imitation)"  # whoever wrote the tokens, the loss is their log-likelihood
     words = {
         "none": "none (fresh samples)",
         "token": "this token",
