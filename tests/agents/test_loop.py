@@ -223,25 +223,28 @@ def test_every_edit_of_a_demonstration_quotes_one_place(before, after):
     assert text == after
 
 
-def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, encode):
+@pytest.mark.parametrize("slips", [1, 2])
+def test_a_demonstration_may_slip_first_and_slips_are_not_imitated(slips, renderer, encode):
     cannot = []
     for task in load_tasks(EXAMPLES / "falsy-defaults" / "tasks" / "demonstrations")[::11]:
         plain, slipped = (
             asyncio.run(
-                demonstrate(task, renderer, STOP, encode, SANDBOXES, AgentSettings(), slips=slips)
+                demonstrate(task, renderer, STOP, encode, SANDBOXES, AgentSettings(), slips=n)
             )
-            for slips in (False, True)
+            for n in (0, slips)
         )
-        slip, *rest = slipped.trajectory.turns
         if len(slipped.trajectory.turns) == len(plain.trajectory.turns):
             cannot.append(task.kind)
             continue
-        assert slip.calls[0].error
-        assert "nothing would change" in slip.calls[0].result
+        first, rest = slipped.trajectory.turns[:slips], slipped.trajectory.turns[slips:]
+        assert len({turn.text for turn in first}) == 1, "the same one every time"
         assert [t.text for t in rest] == [t.text for t in plain.trajectory.turns]
         assert slipped.files == plain.files
         (segment,), (as_ever,) = slipped.trajectory.segments, plain.trajectory.segments
-        assert not any(segment.action_mask[slice(*slip.action)])
+        for turn in first:
+            assert turn.calls[0].error
+            assert "nothing would change" in turn.calls[0].result
+            assert not any(segment.action_mask[slice(*turn.action)])
         actions = [
             [i for i, m in zip(s.token_ids, s.action_mask, strict=True) if m]
             for s in (segment, as_ever)
@@ -251,15 +254,16 @@ def test_a_demonstration_may_slip_first_and_the_slip_is_not_imitated(renderer, e
     assert cannot == ["getd"], "a block of one line has nothing beside it"
 
 
-def test_a_demonstration_does_not_slip_where_the_limits_have_no_room_for_it(renderer, encode):
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_demonstration_slips_as_often_as_the_limits_have_room_for(room, renderer, encode):
     text = 'def retry_count(config):\n    "Says a lot."\n    return config.get("retries") or 3\n'
     task = replace(
         TASK,
         files={"s.py": text.encode()},
         solution={"s.py": text.replace(" or 3", "").encode()},
     )
-    settings = AgentSettings(max_turns=2)
-    for slips in (False, True):
+    settings = AgentSettings(max_turns=2 + room)
+    for slips in (0, 2):
         played = asyncio.run(
             demonstrate(
                 task, renderer, STOP, encode, SANDBOXES, settings, run_checks=False, slips=slips
@@ -267,7 +271,7 @@ def test_a_demonstration_does_not_slip_where_the_limits_have_no_room_for_it(rend
         )
         assert played.stop_reason is StopReason.SUBMITTED
         assert played.trajectory.n_action_tokens == sum(played.trajectory.segments[0].action_mask)
-        assert len(played.trajectory.turns) == 2
+        assert len(played.trajectory.turns) == 2 + min(room, slips)
 
 
 def test_a_task_without_a_solution_cannot_be_demonstrated():

@@ -4,10 +4,11 @@ The calls are derived from the difference between the task's files and its solut
 through the same turn loop as a policy's, so a demonstration has real observations and exactly the
 tokens that the policy would have had to sample.
 
-A demonstration may slip first: its first turn is an edit that changes nothing, which is answered
-by an error, and the rest is as ever. Who imitates it reads the slip and imitates what follows, so a
-policy learns to go on after an error; without any such example it hands in what it has. Source:
-data with mistakes and their correction, Ye et al. 2024 (arXiv:2408.16293).
+A demonstration may slip first: its first turns are an edit that changes nothing, which is answered
+by an error, and the rest is as ever. Who imitates it reads the slips and imitates what follows, so a
+policy learns to go on after an error; without any such example it hands in what it has, and without
+one of an error made twice it makes it until its turns are up. Source: data with mistakes and their
+correction, Ye et al. 2024 (arXiv:2408.16293).
 """
 
 from __future__ import annotations
@@ -81,27 +82,23 @@ async def demonstrate(
     settings: AgentSettings,
     *,
     run_checks: bool = True,
-    slips: bool = False,
+    slips: int = 0,
 ) -> Attempt:
     """Plays the reference solution through the turn loop. Log-probs are 0, version is −1.
 
-    With `slips` it slips first, where the task has a line to slip on and the limits have room for
-    it; the slip is context.
+    Before that it makes the same slip `slips` times, or as often as the limits have room for, where
+    the task has a line to slip on. The slips are context.
     """
     texts = demonstration_texts(task, run_checks=run_checks)
-    slip = _slip(task, texts[0]) if slips else None
-    if slip is not None:
-        texts = [slip, *texts]
-    script = Script([[*encode(text), stop_id] for text in texts])
-    played = await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
-    if slip is None:
-        return played
-    if played.stop_reason is not StopReason.SUBMITTED:  # the limits leave no room for a slip
-        return await demonstrate(
-            task, renderer, stop_id, encode, sandboxes, settings, run_checks=run_checks
-        )
-    turn = played.trajectory.turns[0]
-    played.trajectory.segments[turn.segment].read_only(*turn.action)
+    slip = _slip(task, texts[0])
+    opening = [] if slip is None else [slip] * slips
+    for n in range(len(opening), -1, -1):
+        script = Script([[*encode(text), stop_id] for text in [*opening[:n], *texts]])
+        played = await attempt(task, script, renderer, frozenset({stop_id}), sandboxes, settings)
+        if played.stop_reason is StopReason.SUBMITTED:
+            break
+    for turn in played.trajectory.turns[:n]:
+        played.trajectory.segments[turn.segment].read_only(*turn.action)
     return played
 
 

@@ -74,7 +74,7 @@ class WarmStartSection(_Section):
         ge=0,
         le=1,
         description="of this share of the demonstrations those that can begin with an edit that "
-        "changes nothing, and go on from its error; the slip itself is not imitated",
+        "changes nothing, made once or twice, and go on from its error; it is not imitated",
     )
 
 

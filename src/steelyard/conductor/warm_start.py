@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -24,10 +24,10 @@ async def demonstrations(
     settings: AgentSettings,
     *,
     run_checks: bool,
-    slipping: Collection[str] = (),
+    slips: Mapping[str, int] | None = None,
 ) -> list[Trajectory]:
-    """The tasks' reference solutions, played through the turn loop; those of the tasks named in
-    `slipping` slip first.
+    """The tasks' reference solutions, played through the turn loop; `slips` says by name how often
+    each slips first.
 
     Raises:
         ValueError: a task without a reference, or whose demonstration does not fit the limits or
@@ -44,7 +44,7 @@ async def demonstrations(
             workshop.sandboxes,
             settings,
             run_checks=run_checks,
-            slips=task.name in slipping,
+            slips=(slips or {}).get(task.name, 0),
         )
         if played.stop_reason is not StopReason.SUBMITTED:
             raise ValueError(
@@ -61,10 +61,11 @@ async def demonstrations(
     return trajectories
 
 
-def slipping_tasks(tasks: Sequence[Task], fraction: float, seed: int) -> frozenset[str]:
-    """The names of so large a part of the tasks, chosen at random."""
+def choose_slips(tasks: Sequence[Task], fraction: float, seed: int) -> dict[str, int]:
+    """So large a part of the tasks, chosen at random, by name: every other one slips twice."""
     names = [task.name for task in tasks]
-    return frozenset(random.Random(f"slips {seed}").sample(names, round(fraction * len(names))))
+    chosen = random.Random(f"slips {seed}").sample(names, round(fraction * len(names)))
+    return {name: 1 + i % 2 for i, name in enumerate(chosen)}
 
 
 def batches(
@@ -101,9 +102,7 @@ async def warm_start(run: RunContext, section: WarmStartSection) -> None:
         run.workshop,
         run.settings.agent,
         run_checks=section.run_checks,
-        slipping=slipping_tasks(
-            run.tasks.demonstrations, section.slip_fraction, run.settings.run.seed
-        ),
+        slips=choose_slips(run.tasks.demonstrations, section.slip_fraction, run.settings.run.seed),
     )
     plan = batches(played, section, run.settings.run.seed)
     rate = rate_of(section, len(plan))
