@@ -48,16 +48,14 @@ def attempts(
     ]
 
 
-def talking(task: str) -> list[Episode]:
-    """Attempts that write prose where a call is due, until their turns are over."""
+def calling(task: str, *calls: ToolCall) -> list[Episode]:
+    """Attempts that make these calls, one a turn, until their turns are over."""
     episodes = []
     for i in range(4):
         segment = Segment()
         segment.append_context([7])
         segment.append_action([1, 2], [-0.5, -0.5], [0, 0])
-        refused = ToolCall("", {}, "error: a turn is one JSON object", error=True)
-        read = ToolCall("read", {}, "1|x")
-        turns = [Turn(0, (1, 3), (3, 3), "I would", (call,)) for call in (refused, refused, read)]
+        turns = [Turn(0, (1, 3), (3, 3), "I would", (call,)) for call in calls]
         episodes.append(
             Episode(
                 f"g1/{i}", task, "g1", Trajectory([segment], turns), Scored(0.0),
@@ -76,6 +74,9 @@ def recorded(path: Path, *groups: list[Episode]) -> RunReader:
 
 
 REFUSED = Scored(0.0)
+PROSE = ToolCall("", {}, "error: a turn is one JSON object", error=True)
+READ = ToolCall("read", {}, "x")
+SAME = ToolCall("edit", {"old": "a", "new": "a"}, "error: nothing would change", error=True)
 ERROR = Unscored(Cause.VERIFIER_TIMEOUT, "the verifier took 60 s")
 GROUPS = {
     Why.ERROR: (attempts("t-or", ERROR), "shown", "8 of 8 attempts have no reward: 8 verifier_t"),
@@ -83,7 +84,14 @@ GROUPS = {
         attempts("t-or", failed(), stop_reason=StopReason.TRUNCATED),
         "shown", "8 of 8 scored attempts were cut in the middle of a turn",
     ),
-    Why.UNPARSED: (talking("t-or"), "shown", "8 of their 12 calls are not one JSON object"),
+    Why.REPEATS_ITSELF: (
+        calling("t-or", SAME, SAME, SAME, READ),
+        "shown", "8 of their 16 calls are the call before them again",
+    ),
+    Why.UNPARSED: (
+        calling("t-or", PROSE, PROSE, READ),
+        "shown", "8 of their 12 calls are not one JSON object",
+    ),
     Why.NOT_HANDED_IN: (
         attempts("t-or", failed(), stop_reason=StopReason.TURN_LIMIT),
         "shown", "ended by: turn_limit 8",
@@ -124,7 +132,8 @@ def test_each_cause_is_told_from_its_record(tmp_path: Path, why: Why) -> None:
         assert found["episodes"]
     group = diagnose(reader, "g1")
     assert any(evidence in line for line in group["why"]), group["why"]
-    decided = why in (Why.MASTERED, Why.ERROR, Why.TRUNCATED, Why.UNPARSED, Why.NOT_HANDED_IN)
+    decided = why in (Why.MASTERED, Why.ERROR, Why.TRUNCATED, Why.UNPARSED, Why.REPEATS_ITSELF,
+               Why.NOT_HANDED_IN)  # fmt: skip
     assert (group["experiment"] is None) == decided
     if not decided:
         assert group["experiment"] == f"steelyard diagnose {tmp_path / 'run'} t-or --samples 32"

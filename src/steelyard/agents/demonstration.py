@@ -5,10 +5,10 @@ through the same turn loop as a policy's, so a demonstration has real observatio
 tokens that the policy would have had to sample.
 
 A demonstration may slip first: its first turns are an edit that changes nothing, which is answered
-by an error, and the rest is as ever. Who imitates it reads the slips and imitates what follows, so a
-policy learns to go on after an error; without any such example it hands in what it has, and without
-one of an error made twice it makes it until its turns are up. Source: data with mistakes and their
-correction, Ye et al. 2024 (arXiv:2408.16293).
+by an error, and the rest is as ever. Who imitates it reads the slips and imitates what follows, so
+a policy learns to go on after an error; without any such example it hands in what it has, and
+without one of an error made twice it makes it until its turns are up. Source: data with mistakes
+and their correction, Ye et al. 2024 (arXiv:2408.16293).
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _of_play(played: Sequence[Played], graded: Mapping[str, Graded], group_size:
         )
         return Decision(Why.SELDOM_SOLVED, Certainty.SHOWN, (first, *context), ids)
     if decision.verdict in (Why.MASTERED, Why.ACCEPTS_WRONG_WORK, Why.ERROR, Why.TRUNCATED,
-                            Why.UNPARSED, Why.NOT_HANDED_IN):  # fmt: skip
+                            Why.UNPARSED, Why.REPEATS_ITSELF, Why.NOT_HANDED_IN):  # fmt: skip
         return Decision(decision.verdict, decision.certainty, (*decision.why, *context), ids)
     better = next((p for p in others if p.paid), None)
     if better is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,11 @@ class Trajectory:
     def calls(self) -> list[ToolCall]:
         """Every tool call, in the order in which they were made."""
         return [call for turn in self.turns for call in turn.calls]
+
+    @property
+    def n_repeated_calls(self) -> int:
+        """How many calls have the name and the arguments of the call before them."""
+        return sum((a.name, a.arguments) == (b.name, b.arguments) for a, b in pairwise(self.calls))
 
     @property
     def n_action_tokens(self) -> int:

@@ -51,6 +51,12 @@ def advice(verdict: Why, config: Mapping[str, Any]) -> list[str]:
                 "teach it the form of a call: tasks.demonstrations and [warm_start]",
                 "see in the example episodes what it writes instead",
             ]
+        case Why.REPEATS_ITSELF:
+            return [
+                "show it the way out of an error: tasks.demonstrations and"
+                f" {key('warm_start.slip_fraction')}; more turns would hold more of the same",
+                "see in the example episodes which call it repeats, and what it is answered",
+            ]
         case Why.NOT_HANDED_IN:
             return [
                 f"raise {key('agent.max_turns')} or {key('agent.max_episode_tokens')}, whichever"

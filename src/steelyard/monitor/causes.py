@@ -29,6 +29,7 @@ class Why(StrEnum):
     ERROR = "sandbox_or_verifier_error"
     TRUNCATED = "truncated"
     UNPARSED = "unparsed"
+    REPEATS_ITSELF = "repeats_itself"
     NOT_HANDED_IN = "not_handed_in"
     NO_EXPLORATION = "no_exploration"
     SELDOM_SOLVED = "seldom_solved"
@@ -123,12 +124,16 @@ def _all_failed(
     verdict, what = {
         Symptom.TRUNCATED: (Why.TRUNCATED, "were cut in the middle of a turn"),
         Symptom.UNPARSED: (Why.UNPARSED, "made calls that could not be read, and never handed in"),
+        Symptom.REPEATS_ITSELF: (Why.REPEATS_ITSELF, "made one call again and again"),
         Symptom.NOT_HANDED_IN: (Why.NOT_HANDED_IN, "never handed in before a limit ended them"),
     }[way]
     why = [f"{n} of {len(scored)} scored attempts {what}"]
     if way is Symptom.NOT_HANDED_IN:
         limits = Counter(a.stop_reason.value for a in shown)
         why.append("ended by: " + ", ".join(f"{name} {k}" for name, k in limits.most_common()))
+    if way is Symptom.REPEATS_ITSELF:
+        calls, repeated = sum(a.calls for a in shown), sum(a.repeated for a in shown)
+        why.append(f"{repeated} of their {calls} calls are the call before them again")
     if way is Symptom.UNPARSED:
         calls, unread = sum(a.calls for a in shown), sum(a.unread for a in shown)
         why.append(f"{unread} of their {calls} calls are not one JSON object with a known tool")

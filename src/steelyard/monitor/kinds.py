@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from steelyard.monitor.causes import hardly_explores
 from steelyard.monitor.scores import Json
@@ -23,19 +23,24 @@ def kinds_at_zero(reader: RunReader, record: EvaluationRecord) -> dict[str, Json
     episodes = [
         e for e in reader.episode_records(evaluation=record.name) if e.split == record.split
     ]
+    failed = [e.id for e in episodes if e.kind in at_zero]
+    unread = {name: n for name, (_, n) in reader.call_counts(failed).items()}
     return {
-        kind: _diagnose([e for e in episodes if e.kind == kind], reader.groups(kind=kind))
+        kind: _diagnose([e for e in episodes if e.kind == kind], reader.groups(kind=kind), unread)
         for kind in at_zero
     }
 
 
-def _diagnose(episodes: Sequence[EpisodeRecord], groups: list[GroupRecord]) -> Json:
-    seen = Counter(of_record(e).symptom for e in episodes)
+def _diagnose(
+    episodes: Sequence[EpisodeRecord], groups: list[GroupRecord], unread: Mapping[str, int]
+) -> Json:
+    seen = Counter(of_record(e, unread.get(e.id, 0)).symptom for e in episodes)
     total = len(episodes)
     distinct = [g.distinct_files for g in groups]
     found: Json = {
         "episodes": total,
-        "never_submitted": seen[Symptom.NOT_HANDED_IN] / total,
+        "never_submitted": (seen[Symptom.NOT_HANDED_IN] + seen[Symptom.UNPARSED]) / total,
+        "repeated_itself": seen[Symptom.REPEATS_ITSELF] / total,
         "truncated": seen[Symptom.TRUNCATED] / total,
         "unscored": seen[Symptom.UNSCORED] / total,
         "submitted_wrong": (seen[Symptom.WRONG] + seen[Symptom.SOLVED]) / total,
@@ -52,6 +57,7 @@ def _diagnose(episodes: Sequence[EpisodeRecord], groups: list[GroupRecord]) -> J
 def _sentence(found: Json) -> str:
     symptoms = {
         "never submitted": found["never_submitted"],
+        "made one call again and again": found["repeated_itself"],
         "cut before a stop token": found["truncated"],
         "submitted a wrong program": found["submitted_wrong"],
         "refused by the verifier alone": found["verifier_alone_refuses"],

@@ -98,9 +98,10 @@ class RunEvidence:
     ) -> list[tuple[str, Attempt]]:
         """(group, attempt) in the order of recording."""
         found = [
-            (group, Attempt(name, _STOP_REASONS[stop], raw, cause, None, heldout))
-            for name, group, stop, raw, cause, heldout in self.reader.query(
-                "SELECT e.id, e.group_id, e.stop_reason, e.raw, e.cause, e.heldout_reward"
+            (group, Attempt(name, _STOP_REASONS[stop], raw, cause, None, heldout, repeated=again))
+            for name, group, stop, raw, cause, heldout, again in self.reader.query(
+                "SELECT e.id, e.group_id, e.stop_reason, e.raw, e.cause, e.heldout_reward,"
+                " e.n_repeated_calls"
                 f" FROM {source} AND (?2 IS NULL OR e.purpose = ?2) ORDER BY e.key",
                 (value, purpose),
             )

@@ -19,6 +19,8 @@ class Symptom(StrEnum):
     """A turn was cut before its stop token."""
     UNPARSED = "unparsed"
     """It was not handed in, and at least half of its calls could not be read as calls."""
+    REPEATS_ITSELF = "repeats_itself"
+    """It was not handed in, and at least half of its calls are the call before them again."""
     NOT_HANDED_IN = "not_handed_in"
     """A limit of turns, tokens or time ended it."""
     REJECTED = "rejected"
@@ -29,7 +31,8 @@ class Symptom(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt at a task. `raw` and `heldout` are rewards, None where there is none; `calls`
-    counts its tool calls, `unread` those that could not be read."""
+    counts its tool calls, `unread` those that could not be read, `repeated` those that equal the
+    call before them."""
 
     id: str
     stop_reason: StopReason
@@ -39,6 +42,7 @@ class Attempt:
     heldout: float | None
     calls: int = 0
     unread: int = 0
+    repeated: int = 0
 
     @property
     def accepted(self) -> bool:
@@ -58,13 +62,20 @@ class Attempt:
         if self.stop_reason is StopReason.TRUNCATED:
             return Symptom.TRUNCATED
         if self.stop_reason is not StopReason.SUBMITTED:
-            unread = self.calls > 0 and 2 * self.unread >= self.calls
-            return Symptom.UNPARSED if unread else Symptom.NOT_HANDED_IN
+            return self._never_handed_in
         return Symptom.REJECTED if self.heldout_accepts else Symptom.WRONG
 
+    @property
+    def _never_handed_in(self) -> Symptom:
+        if self.calls and 2 * self.unread >= self.calls:
+            return Symptom.UNPARSED
+        if self.calls and 2 * self.repeated >= self.calls:
+            return Symptom.REPEATS_ITSELF
+        return Symptom.NOT_HANDED_IN
 
-def of_record(record: EpisodeRecord, calls: tuple[int, int] = (0, 0)) -> Attempt:
-    """`calls`: how many tool calls it made, and how many could not be read."""
+
+def of_record(record: EpisodeRecord, unread: int) -> Attempt:
+    """`unread`: how many of its calls could not be read."""
     return Attempt(
         record.id,
         StopReason(record.stop_reason),
@@ -72,12 +83,14 @@ def of_record(record: EpisodeRecord, calls: tuple[int, int] = (0, 0)) -> Attempt
         record.cause,
         record.cause_detail,
         record.heldout_reward,
-        *calls,
+        record.n_calls,
+        unread,
+        record.n_repeated_calls,
     )
 
 
 def of_episode(episode: Episode) -> Attempt:
-    calls = [call for turn in episode.trajectory.turns for call in turn.calls]
+    calls = episode.trajectory.calls
     outcome, heldout = episode.outcome, episode.heldout
     lost = outcome if isinstance(outcome, Unscored) else None
     return Attempt(
@@ -89,4 +102,5 @@ def of_episode(episode: Episode) -> Attempt:
         heldout.raw if isinstance(heldout, Scored) else None,
         len(calls),
         sum(not call.name for call in calls),
+        episode.trajectory.n_repeated_calls,
     )

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, pairwise
+from itertools import compress
 from typing import Any
 
 from steelyard.episodes import Check, Episode, Outcome, Scored, Trajectory
@@ -123,9 +123,7 @@ def _call_counts(trajectory: Trajectory) -> dict[str, int]:
     return {
         "n_calls": len(calls),
         "n_call_errors": sum(call.error for call in calls),
-        "n_repeated_calls": sum(
-            (a.name, a.arguments) == (b.name, b.arguments) for a, b in pairwise(calls)
-        ),
+        "n_repeated_calls": trajectory.n_repeated_calls,
     }
 
 
