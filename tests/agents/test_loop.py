@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.agents import AgentSettings, answer_text, attempt, demonstrate, demonstration_texts
-from steelyard.agents.demonstration import Script, _edits
+from steelyard.agents.demonstration import Script, _edits, _slip
 from steelyard.agents.tools import occurs_once
 from steelyard.episodes import StopReason
 from steelyard.learner import Batch
@@ -252,6 +252,11 @@ def test_a_demonstration_may_slip_first_and_slips_are_not_imitated(slips, render
         assert actions[0] == actions[1]
         assert len(Batch.from_trajectories([slipped.trajectory])) == len(actions[0])
     assert cannot == ["getd"], "a block of one line has nothing beside it"
+
+
+def test_a_task_that_brings_its_file_with_a_step_has_no_line_to_slip_on():
+    edit = json.dumps({"name": "edit", "arguments": {"old": "a", "new": "b"}})
+    assert _slip(replace(TASK, files={}), edit) is None
 
 
 @pytest.mark.parametrize("room", [0, 1])

@@ -90,7 +90,7 @@ async def demonstrate(
     the task has a line to slip on. The slips are context.
     """
     texts = demonstration_texts(task, run_checks=run_checks)
-    slip = _slip(task, texts[0])
+    slip = _slip(task, texts[0]) if slips else None
     opening = [] if slip is None else [slip] * slips
     for n in range(len(opening), -1, -1):
         script = Script([[*encode(text), stop_id] for text in [*opening[:n], *texts]])
@@ -111,7 +111,8 @@ def _slip(task: Task, first: str) -> str | None:
     if call.get("name") != "edit":
         return None
     arguments = call["arguments"]
-    path = arguments.get("path") or next(path for path in task.files if path != VISIBLE_CHECKS)
+    # A task of several steps may bring its first file with a step: there is then no line here.
+    path = arguments.get("path") or next((p for p in task.files if p != VISIBLE_CHECKS), "")
     text = task.files.get(path, b"").decode()
     lines = [
         line
