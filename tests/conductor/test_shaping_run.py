@@ -140,6 +140,10 @@ def test_training_uses_the_shaped_reward(folder):
             "shaping.potential: the potential where an episode was cut",
         ),
         (["shaping.overlong_buffer_tokens=100000"], "shaping.overlong_buffer_tokens: 100000"),
+        (
+            ["shaping.overlong_buffer_tokens=10", "algorithm.name=maxrl"],
+            "rewards may fall below 0, and algorithm.credit.scale 'mean'",
+        ),
         (["shaping.bonus=1"], "shaping.bonus: unknown key"),
     ],
 )  # fmt: skip

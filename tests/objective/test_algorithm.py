@@ -45,6 +45,7 @@ by_row = pytest.mark.parametrize("row", ALGORITHMS.values(), ids=lambda row: row
         ("grpo", GroupComparison(scale="std"), "token", ClipMin(0.2, 0.2), "sequence_mean"),
         ("dr_grpo", GroupComparison(), "token", ClipMin(0.2, 0.2), "constant"),
         ("dapo", GroupComparison(scale="std"), "token", ClipMin(0.2, 0.28), "token_mean"),
+        ("maxrl", GroupComparison(scale="mean"), "token", ClipMin(0.2, 0.2), "token_mean"),
         ("cispo", GroupComparison(scale="std"), "token", StopGradientClip(5.0), "token_mean"),
         ("gspo", GroupComparison(scale="std"), "sequence", ClipMin(3e-4, 4e-4), "sequence_mean"),
         (
@@ -68,7 +69,7 @@ def test_S6_what_a_name_stands_for(name, credit, ratio, limit, aggregate):
 
 
 def test_S6_the_table_is_complete_and_says_who_needs_a_critic_or_a_reference():
-    assert len(ALGORITHMS) == 14
+    assert len(ALGORITHMS) == 15
     assert {n for n, row in ALGORITHMS.items() if row.critic} == {"reinforce_baseline", "ppo"}
     assert {n: row.kl for n, row in ALGORITHMS.items() if row.kl} == {
         "rloo": KL(0.03, "k1_reward"),
@@ -140,6 +141,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("sft", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read; set kl = 'k2'"),
         ("rest", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read"),
         ("opd", {"kl": KL(0.1, "k1_reward")}, "which this credit does not read"),
+        ("maxrl", {"kl": KL(0.1, "k1_reward")}, "makes rewards negative"),
         ("reinforce", {"kl": KL(0.1, "k3_ratio")}, "multiplies by the ratio, and ratio is 'none'"),
         ("reinforce", {"credit": None}, "neither credit nor distillation"),
         (

@@ -39,6 +39,7 @@ CENTRED = GroupComparison()
 OTHERS = GroupComparison(baseline="leave_one_out")
 POPULATION = GroupComparison(scale="std", ddof=0, epsilon=0.0)
 SAMPLE = GroupComparison(scale="std", ddof=1, epsilon=0.0)
+SUCCESSES = GroupComparison(scale="mean")
 RULES = [CENTRED, OTHERS, GroupComparison(scale="std"), GroupComparison(scale="std", ddof=0)]
 by_rule = pytest.mark.parametrize("rule", RULES, ids=["centred", "others", "sample", "population"])
 
@@ -66,6 +67,8 @@ def plain_comparison(return_E, group_E, rule):
         if rule.scale == "std":
             square = sum((r - mean) ** 2 for r in members) / (len(members) - rule.ddof)
             advantage /= math.sqrt(square) + rule.epsilon
+        if rule.scale == "mean" and advantage:
+            advantage /= mean
         out.append(advantage)
     return out
 
@@ -84,6 +87,9 @@ ONE_OF_FOUR, PARTIAL, ONE_OF_EIGHT = [1, 0, 0, 0], [0, 0.25, 0.5, 0.25], [1, *[0
         (PARTIAL, POPULATION, [-math.sqrt(2), 0, math.sqrt(2), 0]),
         (PARTIAL, SAMPLE, [-math.sqrt(1.5), 0, math.sqrt(1.5), 0]),
         (PARTIAL, OTHERS, [-1 / 3, 0, 1 / 3, 0]),
+        (ONE_OF_FOUR, SUCCESSES, [3, -1, -1, -1]),
+        (PARTIAL, SUCCESSES, [-1, 0, 1, 0]),
+        (ONE_OF_EIGHT, SUCCESSES, [7, *[-1] * 7]),
         (ONE_OF_EIGHT, CENTRED, [0.875, *[-0.125] * 7]),
         (ONE_OF_EIGHT, POPULATION, [math.sqrt(7), *[-1 / math.sqrt(7)] * 7]),
         (ONE_OF_EIGHT, SAMPLE, [0.875 * math.sqrt(8), *[-0.125 * math.sqrt(8)] * 7]),
@@ -106,6 +112,38 @@ def test_group_comparison_is_the_plain_loop(members, rule):
     expected = plain_comparison(return_E, group_E, rule)
     assert kept_A.tolist() == [i for i, a in enumerate(expected) if a is not None]
     close(advantage_A, floats([a for a in expected if a is not None]), 1e-9)
+
+
+@quick
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=9))
+def test_dividing_by_the_mean_is_the_plain_loop(members):
+    group_E, return_E = [g for g, _ in members], [float(r) for _, r in members]
+    advantage_A, kept_A = group_advantage(floats(return_E), torch.tensor(group_E), SUCCESSES)
+    expected = plain_comparison(return_E, group_E, SUCCESSES)
+    assert kept_A.tolist() == [i for i, a in enumerate(expected) if a is not None]
+    close(advantage_A, floats([a for a in expected if a is not None]), 1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("p", [0.05, 0.3, 0.9])
+def test_dividing_by_the_mean_climbs_pass_at_k_weighted_by_1_over_k(size, p):
+    """Every outcome of a group of a one-logit policy; ∇pass@k = k (1−p)^(k−1) ∇p.
+
+    The order k = G is missing, since an all-fail group is left alone.
+    """
+    expected = sum((1 - p) ** (k - 1) for k in range(1, size)) * p * (1 - p)
+    mean = 0.0
+    for rewards in itertools.product([0.0, 1.0], repeat=size):
+        chance = math.prod(p if r else 1 - p for r in rewards)
+        advantage_E = compared(list(rewards), SUCCESSES)
+        score_E = floats(rewards) - p  # ∂ log π / ∂ logit
+        mean += chance * float((advantage_E * score_E).mean())
+    assert mean == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_negative_reward_has_no_mean_to_divide_by():
+    with pytest.raises(ValueError, match=r"rewards ≥ 0, a share of success, got -0\.5; choose"):
+        compared([1.0, -0.5], SUCCESSES)
 
 
 @by_rule

@@ -97,7 +97,7 @@ def weight_from(row: Algorithm) -> str:
             text = "group comparison: R − " + (
                 "mean of the others" if baseline == "leave_one_out" else "mean"
             )
-            text += ", ÷ std" if scale == "std" else ""
+            text += "" if scale == "none" else f", ÷ {scale}"
         case GAE(gamma=gamma, lam=lam, level=level):
             text = f"GAE({gamma:g}, {lam:g}) over {level}s"
         case TeacherLogRatio():

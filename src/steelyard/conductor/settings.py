@@ -265,6 +265,12 @@ def _require_trainable(settings: RunSettings) -> None:
             f"shaping.overlong_buffer_tokens: {buffer} exceeds agent.max_episode_tokens = "
             f"{settings.agent.max_episode_tokens}; lower it"
         )
+    lowering = [k for k in ("overlong_buffer_tokens", "potential") if getattr(settings.shaping, k)]
+    if lowering and row.divides_by_mean:
+        raise ValueError(
+            f"shaping.{lowering[0]}: rewards may fall below 0, and algorithm.credit.scale 'mean' "
+            "divides by their mean; use scale 'std'"
+        )
     if settings.shaping.potential and (problem := _potential_problem(row)):
         raise ValueError(f"shaping.potential: {problem}")
     if settings.engine.temperature <= 0:

@@ -72,6 +72,7 @@ def advice(verdict: Why, config: Mapping[str, Any]) -> list[str]:
         case Why.SELDOM_SOLVED:
             return [
                 f"more samples to a group: {key('rl.episodes_per_group')}",
+                f"weigh rare successes more: {key('algorithm.name')}: maxrl",
                 f"imitate the reference where none succeeds: {key('rl.rehearsal_rate_fraction')}",
                 f"pay part of the way: {key('shaping.partial_credit')}",
             ]

@@ -12,6 +12,7 @@ from steelyard.objective.credit import (
     GAE,
     CreditRule,
     Filter,
+    GroupComparison,
     Imitation,
     RewardToGo,
     TeacherLogRatio,
@@ -55,6 +56,11 @@ class Algorithm:
     def imitates(self) -> bool:
         """Whether it learns from demonstrations instead of its own episodes."""
         return isinstance(self.credit, Imitation)
+
+    @property
+    def divides_by_mean(self) -> bool:
+        """Whether it takes rewards as shares of success, which are never negative."""
+        return isinstance(self.credit, GroupComparison) and self.credit.scale == "mean"
 
     @property
     def needs_reference(self) -> bool:
@@ -137,6 +143,8 @@ def _contradictions(row: Algorithm) -> Iterator[str]:
     unrewarded = isinstance(credit, Imitation | Filter | TeacherLogRatio | None)
     if kl is not None and kl.estimator == "k1_reward" and unrewarded:
         yield "kl 'k1_reward' lowers the reward, which this credit does not read; set kl = 'k2'"
+    if kl is not None and kl.estimator == "k1_reward" and row.divides_by_mean:
+        yield "kl 'k1_reward' makes rewards negative, and credit divides by a mean; set kl = 'k2'"
     if kl is not None and kl.estimator == "k3_ratio" and row.ratio == "none":
         yield "kl 'k3_ratio' multiplies by the ratio, and ratio is 'none'; use 'k2'"
     if credit is None and row.distillation is None:

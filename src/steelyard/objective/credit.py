@@ -47,12 +47,13 @@ class GroupComparison:
 
     `baseline` "mean" subtracts the group mean, "leave_one_out" the mean of the others. `scale`
     "std" divides by the group's standard deviation (`ddof` 1: sample, 0: population) plus
-    `epsilon`; "none" is Dr.GRPO. `level` "episode" compares total returns; "turn" compares, for
-    each turn number, the rewards to go of the episodes that reached it.
+    `epsilon`, "mean" by its mean reward (MaxRL); "none" is Dr.GRPO. `level` "episode" compares
+    total returns; "turn" compares, for each turn number, the rewards to go of the episodes that
+    reached it.
     """
 
     baseline: Literal["mean", "leave_one_out"] = "mean"
-    scale: Literal["none", "std"] = "none"
+    scale: Literal["none", "std", "mean"] = "none"
     ddof: Literal[0, 1] = 1
     epsilon: float = 1e-4
     level: Literal["episode", "turn"] = "episode"
@@ -60,8 +61,9 @@ class GroupComparison:
     def __post_init__(self) -> None:
         require(
             self.scale == "none" or self.baseline == "mean",
-            f"credit: scale 'std' is defined for baseline 'mean', not {self.baseline!r}: the "
-            "deviation would be taken around another centre than the one subtracted",
+            f"credit: scale {self.scale!r} is defined for baseline 'mean', not "
+            f"{self.baseline!r}: what is divided by would belong to another centre than the one "
+            "subtracted",
         )
         require(self.epsilon >= 0.0, f"credit: epsilon must be ≥ 0, got {self.epsilon}")
 
@@ -201,10 +203,17 @@ def group_advantage(
         advantage. Those of a group of one are absent; trainers that keep them train on the raw
         reward.
 
-    An all-equal group gets exactly 0 everywhere, also under `scale="std"`.
+    An all-equal group gets exactly 0 everywhere, whatever it is divided by. With binary rewards,
+    G episodes and `scale="mean"`, Σ_i A_i ∇log π_i / G is an unbiased estimate of the gradient of
+    Σ_{k < G} (pass@k)/k, which tends to log pass@1: a task weighs 1/p, not 1. (Up to k = G it would
+    be if failures weighed −1 in an all-fail group too.)
+
+    Raises:
+        ValueError: a reward is not finite, or is negative under `scale="mean"`.
 
     Source: DeepSeekMath §4.1 (mean, std); Dr.GRPO §3.2 (no std); RLOO, Ahmadian et al. 2024
-    (leave one out: G/(G−1) times the centred reward).
+    (leave one out: G/(G−1) times the centred reward); MaxRL, Tajwar et al. 2026
+    (arXiv:2602.02710; divided by the mean).
     """
     assert return_E.shape == group_E.shape
     require_finite(return_E, "a reward")
@@ -226,6 +235,14 @@ def group_advantage(
         deviation_G = (square_G / (count_G - rule.ddof).clamp(min=1)).sqrt()
         divisor_E = deviation_G[index_E] + rule.epsilon
         centred_E = torch.where(centred_E == 0, 0.0, centred_E / divisor_E)
+    if rule.scale == "mean":
+        require(
+            bool((reward_E >= 0).all()),
+            "credit: scale 'mean' is defined for rewards ≥ 0, a share of success, got "
+            f"{float(reward_E.min()) if len(reward_E) else 0:g}; choose scale 'std'",
+        )
+        mean_E = (sum_G / count_G)[index_E]
+        centred_E = torch.where(centred_E == 0, 0.0, centred_E / mean_E)
     kept_A = (count_E >= 2).nonzero()[:, 0]
     return centred_E[kept_A].to(return_E.dtype), kept_A
 

@@ -102,6 +102,14 @@ _ROWS = (
         aggregate=(Aggregate("token_mean"), "§3.3; eq. 12 per group, here per batch as in verl"),
     ),
     _row(
+        "maxrl",
+        "Tajwar et al. 2026",
+        credit=(GroupComparison(scale="mean"), "MaxRL, arXiv:2602.02710: ÷ the group's mean"),
+        ratio=("token", "as PPO, in its code (verl)"),
+        limit=(ClipMin(0.2, 0.2), "as PPO; ε .2, verl's default"),
+        aggregate=(Aggregate("token_mean"), "verl's default; its theorem sums over tokens"),
+    ),
+    _row(
         "cispo",
         "MiniMax-M1 2025",
         credit=(_NORMALISED, f"MiniMax-M1 2025, §3.1: GRPO's; {_STD}"),
