@@ -118,6 +118,34 @@ def test_limits_end_the_episode_by_name(renderer, encode, settings, turns, reaso
     assert played.stop_reason is reason
 
 
+NOWHERE, ELSEWHERE = (call("edit", old=text, new="x") for text in ("nowhere", "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("turns", "n_turns", "reason"),
+    [
+        ([NOWHERE] * 5, 3, StopReason.STUCK),
+        (["nonsense"] * 5, 3, StopReason.STUCK),
+        ([ELSEWHERE, *[NOWHERE] * 4], 4, StopReason.STUCK),
+        ([NOWHERE, NOWHERE, call("submit")], 3, StopReason.SUBMITTED),
+        ([NOWHERE, NOWHERE, ELSEWHERE, NOWHERE, NOWHERE], 5, StopReason.TURN_LIMIT),
+        (["nonsense", "other nonsense", "and more", "more", "nonsense"], 5, StopReason.TURN_LIMIT),
+        ([call("read")] * 5, 5, StopReason.TURN_LIMIT),  # pointless, but nothing refused it
+    ],
+)
+def test_the_same_refused_call_three_times_in_a_row_is_being_stuck(
+    renderer, encode, turns, n_turns, reason
+):
+    settings = AgentSettings(max_turns=5, stuck_after=3)
+    played = play(turns, renderer, encode, settings=settings)
+    assert (len(played.trajectory.turns), played.stop_reason) == (n_turns, reason)
+
+
+def test_without_the_rule_an_agent_may_repeat_itself(renderer, encode):
+    played = play([NOWHERE] * 5, renderer, encode, settings=AgentSettings(max_turns=5))
+    assert played.stop_reason is StopReason.TURN_LIMIT
+
+
 def test_the_time_that_the_engine_takes_is_not_the_agents(renderer, encode):
     import dataclasses
 

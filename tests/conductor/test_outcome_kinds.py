@@ -45,12 +45,14 @@ def script(text: str, n_files: int = 0) -> TestScript:
 
 SUBMIT = json.dumps({"name": "submit", "arguments": {}})
 READ = json.dumps({"name": "read", "arguments": {}})
+REFUSED = json.dumps({"name": "read", "arguments": {"path": "nowhere"}})
 RUN = json.dumps({"name": "run", "arguments": {"command": "sleep 20"}})
 ENDINGS: dict[str, tuple[list[str], Task, OutcomeKind]] = {
     "solved": ([SUBMIT], Task("", "", CHECKS, RIGHT), OutcomeKind.SOLVED),
     "wrong": ([SUBMIT], Task("", "", CHECKS, {"m.py": b"def f(x): return 0\n"}), OutcomeKind.WRONG),
     "cut": (["no end " * 200], Task("", "", CHECKS, RIGHT), OutcomeKind.TRUNCATED),
     "turns": ([READ] * 9, Task("", "", CHECKS, RIGHT), OutcomeKind.TURN_LIMIT),
+    "stuck": ([REFUSED] * 9, Task("", "", CHECKS, RIGHT), OutcomeKind.STUCK),
     "tokens": ([SUBMIT], Task("", "word " * 900, CHECKS, RIGHT), OutcomeKind.TOKEN_LIMIT),
     "crash": (
         [SUBMIT],
@@ -166,7 +168,7 @@ def group(smollm2) -> Group:
             ChatRenderer(smollm2.tokenizer),
             frozenset({STOP}),
             pool,
-            AgentSettings(max_turns=3),
+            AgentSettings(max_turns=3, stuck_after=2),
             concurrency=1,
             lockstep=False,
         )
@@ -192,14 +194,14 @@ def test_every_ending_is_a_kind_of_its_own(group: Group) -> None:
 
 
 def test_only_scored_episodes_enter_the_baseline(group: Group, tiny_model: Path) -> None:
-    assert group.rewards == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert group.rewards == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     settings = LearnerSettings(dtype="float32", threads=1)
     learner = Learner(resolve(str(tiny_model)), settings)
     done = update([group], learner, algorithm("dapo", credit=GroupComparison()), Plan(1e-6, 1.0))
     assert done is not None
-    assert done.batch.n_episodes == 6
+    assert done.batch.n_episodes == 7
     ends = torch.unique(done.advantage_T).tolist()
-    assert ends == pytest.approx([-1 / 6, 5 / 6])  # of six episodes, not of thirteen
+    assert ends == pytest.approx([-1 / 7, 6 / 7])  # of seven episodes, not of fourteen
 
 
 def test_they_are_counted_and_shown(group: Group, tmp_path: Path) -> None:
@@ -208,13 +210,13 @@ def test_they_are_counted_and_shown(group: Group, tmp_path: Path) -> None:
     counts = {"verifier_error": 2, "sandbox_failure": 2}
     with RunReader(tmp_path / "r") as reader:
         summary = view(reader, "summary")
-        (killed,) = view(reader, "outcomes", ["killed acting"])["outcomes"][9:10]
+        (killed,) = view(reader, "outcomes", ["killed acting"])["outcomes"][10:11]
     assert summary["outcomes"] == {
         "training": {kind.value: counts.get(kind.value, 1) for kind in OutcomeKind},
         "evaluation": {},
         "heldout": {},
     }
-    assert summary["steps"][0]["scored"] == 6
+    assert summary["steps"][0]["scored"] == 7
     assert (killed["outcome"], killed["training"]) == ("sandbox_failure", 1)
     assert killed["detail"].startswith("SandboxError: the sandbox died")
 

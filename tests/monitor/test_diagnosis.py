@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from steelyard.episodes import (
 from steelyard.monitor import view, wilson_interval
 from steelyard.monitor.causes import Why
 from steelyard.monitor.diagnosis import diagnose
+from steelyard.monitor.symptoms import Attempt, Symptom
 from steelyard.store import BASE_STEP, RunReader, RunStore
 
 CONFIG = {"engine": {"temperature": 0.7}, "agent": {"max_turns": 5}}
@@ -137,6 +139,13 @@ def test_each_cause_is_told_from_its_record(tmp_path: Path, why: Why) -> None:
     assert (group["experiment"] is None) == decided
     if not decided:
         assert group["experiment"] == f"steelyard diagnose {tmp_path / 'run'} t-or --samples 32"
+
+
+def test_an_episode_that_was_stopped_for_being_stuck_repeats_itself_however_long_it_was() -> None:
+    attempt = Attempt("e", StopReason.STUCK, 0.0, None, None, None, calls=9, repeated=2)
+    assert attempt.symptom is Symptom.REPEATS_ITSELF
+    assert replace(attempt, stop_reason=StopReason.TURN_LIMIT).symptom is Symptom.NOT_HANDED_IN
+    assert replace(attempt, unread=5).symptom is Symptom.UNPARSED
 
 
 @pytest.mark.parametrize(

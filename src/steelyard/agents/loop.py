@@ -172,7 +172,15 @@ class _Loop:
             self._submit(action, text, call, sample.token_ids[-1])
             return StopReason.SUBMITTED
         self._observe(action, text, call, sample.token_ids[-1])
-        return None
+        return StopReason.STUCK if self._stuck() else None
+
+    def _stuck(self) -> bool:
+        """Whether the last `stuck_after` turns say the same, and each was refused."""
+        n = self._settings.stuck_after
+        if n is None or len(self.trajectory.turns) < n:
+            return False
+        last = self.trajectory.turns[-n:]
+        return len({turn.text for turn in last}) == 1 and all(t.calls[0].error for t in last)
 
     async def _sample(self, token_ids: list[int], budget: int) -> Sample:
         """Samples while the time limit stands still: how long an engine that others share takes

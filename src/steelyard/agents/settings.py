@@ -9,6 +9,12 @@ class AgentSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_turns: PositiveInt = Field(6, description="turns after which an episode ends unsolved")
+    stuck_after: int | None = Field(
+        None,
+        ge=2,
+        description="an episode ends unsolved when the agent makes the same refused call so often "
+        "in a row; default: it may go on",
+    )
     max_turn_tokens: PositiveInt = Field(
         128, description="tokens a turn may sample; a turn cut here ends the episode as truncated"
     )

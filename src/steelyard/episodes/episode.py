@@ -17,6 +17,8 @@ class StopReason(StrEnum):
     """The agent called `submit`, or gave its single answer."""
     TRUNCATED = "truncated"
     """A turn was cut before its stop token."""
+    STUCK = "stuck"
+    """The agent made the same refused call over and over."""
     TURN_LIMIT = "turn_limit"
     TOKEN_LIMIT = "token_limit"
     TIME_LIMIT = "time_limit"
@@ -36,6 +38,7 @@ class OutcomeKind(StrEnum):
     """The agent handed in, and earned less than the full reward."""
     AGENT_TIMEOUT = "agent_timeout"
     TRUNCATED = "truncated"
+    STUCK = "stuck"
     TURN_LIMIT = "turn_limit"
     TOKEN_LIMIT = "token_limit"
     VERIFIER_ERROR = Cause.VERIFIER_ERROR.value
@@ -53,6 +56,7 @@ class OutcomeKind(StrEnum):
 _ENDED_AS = {
     StopReason.SUBMITTED: OutcomeKind.WRONG,
     StopReason.TRUNCATED: OutcomeKind.TRUNCATED,
+    StopReason.STUCK: OutcomeKind.STUCK,
     StopReason.TURN_LIMIT: OutcomeKind.TURN_LIMIT,
     StopReason.TOKEN_LIMIT: OutcomeKind.TOKEN_LIMIT,
     StopReason.TIME_LIMIT: OutcomeKind.AGENT_TIMEOUT,
@@ -68,6 +72,7 @@ def outcome_kind(outcome: Outcome, stop_reason: StopReason) -> OutcomeKind:
 
 _CUT = {
     StopReason.TRUNCATED,
+    StopReason.STUCK,
     StopReason.TURN_LIMIT,
     StopReason.TOKEN_LIMIT,
     StopReason.TIME_LIMIT,

@@ -20,7 +20,8 @@ class Symptom(StrEnum):
     UNPARSED = "unparsed"
     """It was not handed in, and at least half of its calls could not be read as calls."""
     REPEATS_ITSELF = "repeats_itself"
-    """It was not handed in, and at least half of its calls are the call before them again."""
+    """It was not handed in, and at least half of its calls are the call before them again, or the
+    episode was ended for such calls."""
     NOT_HANDED_IN = "not_handed_in"
     """A limit of turns, tokens or time ended it."""
     REJECTED = "rejected"
@@ -69,7 +70,8 @@ class Attempt:
     def _never_handed_in(self) -> Symptom:
         if self.calls and 2 * self.unread >= self.calls:
             return Symptom.UNPARSED
-        if self.calls and 2 * self.repeated >= self.calls:
+        stuck = self.stop_reason is StopReason.STUCK
+        if stuck or (self.calls and 2 * self.repeated >= self.calls):
             return Symptom.REPEATS_ITSELF
         return Symptom.NOT_HANDED_IN
 

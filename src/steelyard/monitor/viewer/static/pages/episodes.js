@@ -6,7 +6,7 @@ import { card, choice, nothing, runHead } from "./parts.js";
 
 export const LIMIT = 50; // episodes on a page of the list
 const FILTERS = ["text", "tool", "stop_reason", "cause", "outcome", "purpose", "evaluation", "split", "kind", "task", "group", "step", "failed", "finding"];
-const STOPS = ["submitted", "truncated", "turn_limit", "token_limit", "time_limit", "failed"];
+const STOPS = ["submitted", "truncated", "stuck", "turn_limit", "token_limit", "time_limit", "failed"];
 const CAUSES = ["verifier_error", "verifier_timeout", "malformed_reward", "sandbox_failure", "infrastructure_failure"];
 
 /** The terms of the address that choose episodes, as parameters of the view. */
