@@ -14,7 +14,7 @@ from steelyard.engines import EngineSettings, fingerprint
 from steelyard.engines.arena import Arena
 from steelyard.engines.attention import attend, attend_plainly, merge
 from steelyard.engines.linear import Head, Linear
-from steelyard.engines.sampling import draw, uniform_stream
+from steelyard.engines.sampling import UniformStream, draw
 
 torch.set_num_threads(1)
 
@@ -26,7 +26,8 @@ def test_draws_follow_the_softmax(vocabulary: int) -> None:
     n, temperature = 40_000, 0.7
     logits = torch.randn(vocabulary)
     expected = (logits / temperature).double().softmax(-1)
-    uniforms = torch.tensor([uniform_stream(s).random() for s in range(n)], dtype=torch.float64)
+    shown = [UniformStream(s).upcoming(1)[0] for s in range(n)]
+    uniforms = torch.tensor(shown, dtype=torch.float64)
     tokens, logp = draw(logits.repeat(n, 1), uniforms, temperature)
     counts = torch.bincount(tokens, minlength=vocabulary).double()
     chi2 = float(((counts - n * expected) ** 2 / (n * expected)).sum())
@@ -72,11 +73,19 @@ def test_diverged_logits_are_an_error_not_a_token() -> None:
 
 
 def test_streams_depend_on_the_seed_alone() -> None:
-    a, b, c = uniform_stream(1), uniform_stream(1), uniform_stream(2)
-    first = [a.random() for _ in range(5)]
-    other = [c.random() for _ in range(5)]
-    assert [b.random() for _ in range(5)] == first
-    assert first != other
+    first = UniformStream(1).upcoming(5)
+    assert UniformStream(1).upcoming(5) == first
+    assert UniformStream(2).upcoming(5) != first
+
+
+def test_numbers_that_were_shown_and_not_used_come_again() -> None:
+    stream = UniformStream(1)
+    first = stream.upcoming(5)
+    stream.use(2)
+    assert stream.upcoming(2) == first[2:4]
+    assert stream.upcoming(3) == first[2:5]
+    stream.use(3)
+    assert stream.upcoming(1) not in (first[:1], first[-1:])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

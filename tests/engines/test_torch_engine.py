@@ -146,6 +146,52 @@ def test_unsynchronised_turns_are_what_they_are_one_by_one(
             )
 
 
+@pytest.mark.parametrize("n_rows", [1, 7])
+def test_guesses_save_steps_and_change_no_token(n_rows: int) -> None:
+    """A sharp model says the same again and again, in one sequence and across them."""
+    sharp = tiny(seed=4, scale=30.0)
+
+    async def turns(made: TorchEngine, i: int) -> tuple[list[int], list[tuple[int, Sample]]]:
+        session = made.open(i)
+        tokens, samples = prompt(5, 24) + prompt(i // 2, 4), []
+        for turn in range(2):
+            samples.append((len(tokens), await session.sample(tokens, max_new_tokens=60 + i)))
+            tokens = tokens + samples[-1][1].token_ids + prompt(turn, 5)
+        session.close()
+        return tokens, samples
+
+    async def together(made: TorchEngine) -> Any:
+        return await asyncio.gather(*(turns(made, i) for i in range(n_rows)))
+
+    told, steps = [], []
+    for longest in (0, 1, 8):
+        changes = {"draft_tokens": longest, "temperature": 0.7, "prefill_tokens": 64}
+        with engine(sharp, **changes, stop_ids=frozenset()) as made:
+            told.append(asyncio.run(together(made)))
+            stats = made.stats
+        steps.append(stats.steps)
+        assert stats.sampled_tokens == 2 * sum(60 + i for i in range(n_rows))
+        assert (stats.held_guesses > 0) == (longest > 0)
+        assert stats.held_guesses <= stats.guessed_tokens
+    assert steps[0] > steps[1] > steps[2]
+    assert [tokens for tokens, _ in told[0]] == [tokens for tokens, _ in told[1]]
+    assert [tokens for tokens, _ in told[0]] == [tokens for tokens, _ in told[2]]
+    for tokens, samples in told[2]:
+        expected = reference_logp(sharp, tokens, 0.7)
+        for start, sample in samples:
+            found = torch.tensor(sample.logp)
+            torch.testing.assert_close(
+                found, expected[start - 1 : start - 1 + len(found)], atol=1e-4, rtol=0
+            )
+
+
+def test_nothing_is_guessed_in_lockstep_or_by_other_models(model: Any) -> None:
+    for changes in ({"deterministic": True}, {"backend": "generic"}):
+        with engine(model, **changes) as made:
+            asyncio.run(made.open(0).sample([7] * 30, max_new_tokens=20))
+            assert made.stats.guessed_tokens == 0
+
+
 def test_a_turn_ends_at_a_stop_token_or_at_its_limit(model: Any) -> None:
     first = prompt(2, 10)
     with engine(model, stop_ids=frozenset()) as made:

@@ -16,11 +16,13 @@ class Row:
     The scheduler writes `tokens` and `prompt_tokens` (how many of them the session's first request
     brought: what a group is likely to share). `cached` is how many leading tokens need no further
     computation: a back end raises it, the scheduler lowers it where a sequence was rewritten.
+    The last `guesses` tokens are guessed.
     """
 
     tokens: list[int] = field(default_factory=list)
     prompt_tokens: int = 0
     cached: int = 0
+    guesses: int = 0
 
     def set_tokens(self, token_ids: Sequence[int]) -> None:
         """Replaces the sequence, keeping what its beginning has in common with the old one."""
@@ -35,12 +37,15 @@ class Backend(Protocol):
     """A model with its weights and its caches. Called from the engine's thread only."""
 
     name: str
+    checks_guesses: bool
+    """Whether rows may end in guesses; such a row is cached up to the token before them."""
 
     def next_logits(self, rows: Sequence[Row]) -> tuple[Tensor, list[Row]]:
-        """Runs what is not cached of `rows`; the logits after each row's last token.
+        """Runs what is not cached of `rows`; the logits after each row's last token, and after the
+        token before each guess.
 
-        Returns float32 logits [rows, vocabulary] and the rows in the order of the logits. The
-        caller may overwrite the logits.
+        Returns float32 logits [rows + guesses, vocabulary], those of a row together, and the rows
+        in the order of the logits. The caller may overwrite the logits.
         """
         ...
 

@@ -34,13 +34,15 @@ class EngineStats:
     """Counts since the engine started.
 
     `prefilled_tokens` went through the model without being sampled from; `reused_tokens` did not
-    have to, because a cache already held them. `busy_seconds` is wall time spent in the model and
-    the sampler.
+    have to, because a cache already held them. `guessed_tokens` were drafted, and `held_guesses` of
+    them were what was then sampled. `busy_seconds` is wall time spent in the model and the sampler.
     """
 
     sampled_tokens: int = 0
     prefilled_tokens: int = 0
     reused_tokens: int = 0
+    guessed_tokens: int = 0
+    held_guesses: int = 0
     steps: int = 0
     busy_seconds: float = 0.0
     load_seconds: float = 0.0

@@ -26,7 +26,10 @@ class Prefix:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """One sequence in memory: `shared` tokens of `prefix`, then `length` tokens in its own slot."""
+    """One sequence in memory: `shared` tokens of `prefix`, then `length` tokens in its own slot.
+
+    The last `guesses` of its tokens are guessed.
+    """
 
     token_ids: list[int]
     prefix: Prefix | None
@@ -34,6 +37,7 @@ class Place:
     slot: int = -1
     length: int = 0
     last_used: int = 0
+    guesses: int = 0
 
     @property
     def pending(self) -> int:
@@ -45,7 +49,7 @@ class Place:
 class SharedKeys:
     """How the queries of a chunk meet the shared keys.
 
-    With `regroup` = (there, back), queries are rearranged so that all rows of a prefix stand
+    With `regroup` = (there, back), queries are rearranged so that all those of a prefix stand
     together ([prefixes · width]; holes repeat query 0), and the answers are taken back. With
     `slots`, each row has its own copy of its prefix. `absent` is −∞ where a token has no shared
     keys, else 0; None where all have some.
@@ -78,7 +82,8 @@ class Batch:
     """One forward pass over [tokens]: ids, positions, and where each goes in the memory.
 
     `write` holds, for each token and each of its 2·kv_heads vectors, (slot · 2·kv_heads + head) ·
-    (tokens of a slot) + place in it; `last` marks each row's last new token.
+    (tokens of a slot) + place in it; `last` marks each row's last new token, and the one before
+    each guess.
     """
 
     token_ids: Tensor
@@ -127,7 +132,9 @@ def build(
         positions.append(((shared + lengths)[:, None] + steps).ravel())
         lane = (slots[:, None] * len(heads) + heads)[:, None, :] * own.tokens
         writes.append((lane + (lengths[:, None] + steps)[:, :, None]).ravel())
-        lasts.append(start + np.arange(len(places)) * width + np.array(counts) - 1)
+        for i, (place, count) in enumerate(zip(places, counts, strict=True)):
+            end = start + i * width + count
+            lasts.append(np.arange(end - 1 - min(place.guesses, count - 1), end))
         stop = start + block.size
         chunks.append(
             Chunk(
@@ -176,7 +183,9 @@ def _shared_keys(places: Sequence[Place], width: int, device: torch.device) -> S
         gap = np.where(visible == 0, -np.inf, 0.0).astype(np.float32).repeat(width)
         absent = _tensor(gap, device).unsqueeze(-1)
     whole = all(p.prefix is None or p.shared == p.prefix.length for p in places)
-    if width > 1 or not whole:
+    # Rows that check guesses ask few questions each, like rows that decode: copying a prefix for
+    # each of them would cost more than the questions.
+    if not whole or (width > 1 and not any(p.guesses for p in places)):
         return SharedKeys(
             slots=_tensor(owner, device),
             prefixes=len(places),
@@ -185,6 +194,7 @@ def _shared_keys(places: Sequence[Place], width: int, device: torch.device) -> S
             regroup=None,
             absent=absent,
         )
+    owner, visible = owner.repeat(width), visible.repeat(width)
     count = int(owner.max()) + 1
     lengths = np.zeros(count, dtype=np.int64)
     np.maximum.at(lengths, owner, visible)

@@ -27,6 +27,7 @@ class FastBackend:
     """
 
     name = "llama"
+    checks_guesses = True
 
     def __init__(
         self, model: Any, *, prefill_tokens: int, idle_cache_bytes: int, retained_prefixes: int
@@ -48,19 +49,24 @@ class FastBackend:
         self._settle(rows)
         row_of = {self._places[row]: row for row in rows}
         places = list(row_of)
-        fresh = [p for p in places if p.pending > 1]
+        guessed = [p for p in places if p.guesses]
+        fresh = [p for p in places if p.pending > 1 and not p.guesses]
         if fresh and len(fresh) * max(p.pending for p in fresh) > self._prefill_tokens:
             self._catch_up(fresh, leave=1)
             fresh = []
         ready = [p for p in places if p.pending == 1]
-        self._own.bring_forward(ready, fresh)
+        self._own.bring_forward(ready, guessed, fresh)
         self._prefixes.bring_forward(
-            list(dict.fromkeys(p.prefix for p in ready if p.prefix is not None))
+            list(dict.fromkeys(p.prefix for p in [*ready, *guessed] if p.prefix is not None))
         )
         order = self._own.tenants[: len(places)]
-        takes = [(0, [1] * len(ready))] if ready else []
-        if fresh:
-            takes.append((len(ready), [p.pending for p in order[len(ready) :]]))
+        takes: list[tuple[int, list[int]]] = []
+        first = 0
+        for members in (ready, guessed, fresh):
+            if members:
+                end = first + len(members)
+                takes.append((first, [p.pending for p in order[first:end]]))
+                first = end
         logits = self._run(takes, logits=True)
         assert logits is not None
         in_order = [row_of[p] for p in order]
@@ -97,6 +103,7 @@ class FastBackend:
             if place is not None and row.cached >= place.shared:
                 place.token_ids = row.tokens
                 place.length = row.cached - place.shared
+                place.guesses = row.guesses
                 place.last_used = self._clock
                 continue
             if place is not None:

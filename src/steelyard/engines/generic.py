@@ -35,6 +35,7 @@ class GenericBackend:
     """
 
     name = "generic"
+    checks_guesses = False
 
     def __init__(self, model: Any) -> None:
         self._model = model

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,16 +10,25 @@ from torch.nn import functional
 _BLOCK = 64
 
 
-class UniformStream(Protocol):
-    def random(self) -> float: ...
-
-
-def uniform_stream(seed: int) -> UniformStream:
+class UniformStream:
     """Uniform numbers in [0, 1) that depend on `seed` and on their index alone.
 
     Philox is counter based: what other sessions draw, and when, changes nothing.
     """
-    return np.random.Generator(np.random.Philox(seed=seed))
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(seed=seed))
+        self._ahead: list[float] = []
+
+    def upcoming(self, n: int) -> list[float]:
+        """The next `n` numbers; they stay the next ones until they are used."""
+        while len(self._ahead) < n:
+            self._ahead.append(self._generator.random())
+        return self._ahead[:n]
+
+    def use(self, n: int) -> None:
+        """Moves on by `n` numbers that `upcoming` has shown."""
+        del self._ahead[:n]
 
 
 def draw(logits: Tensor, uniforms: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,12 @@ class EngineSettings(BaseModel):
     prefill_tokens: int = Field(
         2048, ge=16, description="Tokens of prompts and observations run in one pass at most."
     )
+    draft_tokens: int = Field(
+        8,
+        ge=0,
+        description="Guesses of the next tokens that one step checks per episode at most, where "
+        "few episodes decode; the samples are the same. 0: none.",
+    )
     idle_cache_gib: float = Field(
         1.0, ge=0.0, description="Cache kept for episodes between two turns, in GiB."
     )

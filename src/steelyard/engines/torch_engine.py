@@ -15,11 +15,12 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from steelyard.engines.backend import Backend, Row
+from steelyard.engines.backend import Backend, Row, common_prefix
 from steelyard.engines.base import EngineError, EngineStats, Sample
 from steelyard.engines.choosing import choose_backend
+from steelyard.engines.drafting import Draft, Drafter
 from steelyard.engines.fingerprint import fingerprint
-from steelyard.engines.sampling import UniformStream, draw, uniform_stream
+from steelyard.engines.sampling import UniformStream, draw
 from steelyard.engines.settings import EngineSettings
 from steelyard.models import LoadedModel, load_weights, release_memory, release_threads
 
@@ -67,7 +68,7 @@ class TorchSession:
         self._engine = engine
         # Of the engine's thread:
         self.row = Row()
-        self.uniforms: UniformStream = uniform_stream(seed)
+        self.uniforms = UniformStream(seed)
         self.closed = False
 
     async def sample(self, token_ids: Sequence[int], *, max_new_tokens: int) -> Sample:
@@ -126,6 +127,8 @@ class TorchEngine:
         self._queue: list[_Request] = []
         self._leaving: list[TorchSession] = []  # in lockstep, closed since the last wave
         self._active: dict[Row, _Request] = {}
+        # What others said before must not matter in lockstep: a resumed run has not heard it.
+        self._drafter = Drafter(0 if settings.deterministic else settings.draft_tokens)
         self._stats = EngineStats()
         dtype = getattr(torch, settings.dtype)
         hf: Any = (
@@ -390,6 +393,7 @@ class TorchEngine:
             row = request.session.row
             row.set_tokens(request.token_ids)
             self._count(reused=row.cached, prefilled=len(row.tokens) - row.cached)
+            self._drafter.read(row.tokens, row.cached)
             self._active[row] = request
         del self._queue[:room]
 
@@ -399,27 +403,74 @@ class TorchEngine:
             self._drop(request)
         if not self._active:
             return
+        drafts = self._draft()
         logits, rows = self._backend.next_logits(list(self._active))
-        uniforms = [self._active[row].session.uniforms.random() for row in rows]
+        uniforms: list[float] = []
+        for row in rows:
+            uniforms += self._active[row].session.uniforms.upcoming(1 + row.guesses)
         tokens, logp = draw(
             logits, torch.tensor(uniforms, dtype=torch.float64), self.settings.temperature
         )
+        drawn = iter(list(zip(tokens.tolist(), logp.tolist(), strict=True)))
         done: list[tuple[_Request, bool]] = []
-        for row, token, log_prob in zip(rows, tokens.tolist(), logp.tolist(), strict=True):
-            request = self._active[row]
-            row.tokens.append(token)
-            request.sampled.append(token)
-            request.logp.append(log_prob)
-            request.version.append(self._version)
-            stopped = token in self._stop_ids
+        sampled = held = 0
+        for row in rows:
+            request, known = self._active[row], len(row.tokens) - row.guesses
+            self._take(request, [next(drawn) for _ in range(1 + row.guesses)])
+            sampled += len(row.tokens) - known
+            if (draft := drafts.get(row)) is not None:
+                right = common_prefix(draft.tokens, row.tokens[known:])
+                self._drafter.learn(draft, right)
+                held += right
+            self._drafter.read(row.tokens, known)
+            stopped = row.tokens[-1] in self._stop_ids
             if stopped or len(request.sampled) >= request.max_new_tokens:
                 del self._active[row]
                 done.append((request, stopped))
         # Counted first: who has the sample may read the counts.
-        self._count(sampled=len(rows), steps=1, seconds=time.perf_counter() - started)
+        self._count(
+            sampled=sampled,
+            guessed=len(uniforms) - len(rows),
+            held=held,
+            steps=1,
+            seconds=time.perf_counter() - started,
+        )
         for request, stopped in done:
             sample = Sample(request.sampled, request.logp, request.version, stopped)
             _deliver(request.future, sample)
+
+    def _draft(self) -> dict[Row, Draft]:
+        """Lets the rows that only decode end in guesses."""
+        if not self._backend.checks_guesses:
+            return {}
+        decoding = [row for row in self._active if row.cached == len(row.tokens) - 1]
+        requests = [self._active[row] for row in decoding]
+        rooms = [r.max_new_tokens - len(r.sampled) - 1 for r in requests]
+        drafts = self._drafter.guess(
+            [(row.tokens, room) for row, room in zip(decoding, rooms, strict=True)]
+        )
+        for row, draft in zip(decoding, drafts, strict=True):
+            row.tokens += draft.tokens
+            row.guesses = len(draft.tokens)
+        return dict(zip(decoding, drafts, strict=True))
+
+    def _take(self, request: _Request, drawn: Sequence[tuple[int, float]]) -> None:
+        """Puts what was drawn in the place of the guesses, as far as these were right: what was
+        drawn after a wrong one followed another sequence."""
+        row = request.session.row
+        known = len(row.tokens) - row.guesses
+        guesses = row.tokens[known:]
+        del row.tokens[known:]
+        row.guesses = 0
+        for i, (token, log_prob) in enumerate(drawn):
+            row.tokens.append(token)
+            request.sampled.append(token)
+            request.logp.append(log_prob)
+            request.version.append(self._version)
+            if token in self._stop_ids or guesses[i : i + 1] != [token]:
+                break
+        request.session.uniforms.use(len(row.tokens) - known)
+        row.cached = len(row.tokens) - 1
 
     def _count(
         self,
@@ -427,6 +478,8 @@ class TorchEngine:
         sampled: int = 0,
         prefilled: int = 0,
         reused: int = 0,
+        guessed: int = 0,
+        held: int = 0,
         steps: int = 0,
         seconds: float = 0.0,
     ) -> None:
@@ -436,6 +489,8 @@ class TorchEngine:
             sampled_tokens=old.sampled_tokens + sampled,
             prefilled_tokens=old.prefilled_tokens + prefilled,
             reused_tokens=old.reused_tokens + reused,
+            guessed_tokens=old.guessed_tokens + guessed,
+            held_guesses=old.held_guesses + held,
             steps=old.steps + steps,
             busy_seconds=old.busy_seconds + seconds,
         )
