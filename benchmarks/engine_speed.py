@@ -3,8 +3,9 @@
     python benchmarks/engine_speed.py [--model SPEC] [--threads 2] [--batches 16 64 128]
 
 Groups of 8 sessions share a prompt of about 250 tokens; every session samples the same number of
-tokens. "decode" counts steps after the prompts are in; "whole call" counts everything, as does
-`generate`. Medians over the repetitions.
+tokens. "decode" counts what comes after the prompts are in; "whole" counts everything, as does
+`generate`. Medians over the repetitions. Nothing is guessed unless --draft-tokens says so: an
+untrained policy's text at temperature 1 is hard to guess (`drafting.py` has the other case).
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def prompts_for(tokenizer: Any, batch: int) -> list[list[int]]:
     return prompts[:batch]
 
 
-def ours(engine: TorchEngine, prompts: list[list[int]], new: int) -> tuple[float, float]:
-    """Seconds of a whole call, and of one decoding step once the prompts are in."""
+def ours(engine: TorchEngine, prompts: list[list[int]], new: int) -> tuple[float, float, int]:
+    """Seconds of a whole call, and of decoding once the prompts are in, with its steps."""
 
-    async def run() -> tuple[float, float]:
+    async def run() -> tuple[float, float, int]:
         sessions = [engine.open(seed) for seed in range(len(prompts))]
         pairs = list(zip(sessions, prompts, strict=True))
         started = time.perf_counter()
@@ -54,7 +55,7 @@ def ours(engine: TorchEngine, prompts: list[list[int]], new: int) -> tuple[float
         steps = engine.stats.steps - steps
         for session in sessions:
             session.close()
-        return ended - started, (ended - prefilled) / steps
+        return ended - started, ended - prefilled, steps
 
     return asyncio.run(run())
 
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 64, 128])
     parser.add_argument("--new-tokens", type=int, default=48)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--draft-tokens", type=int, default=0)
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--skip-theirs", action="store_true", help="measure our engine only")
     options = parser.parse_args()
@@ -94,7 +96,10 @@ def main() -> None:
     if not options.skip_theirs:
         model = load_weights(loaded, getattr(torch, options.dtype))
     settings = EngineSettings(
-        dtype=options.dtype, threads=options.threads, max_rows=max(options.batches)
+        dtype=options.dtype,
+        threads=options.threads,
+        max_rows=max(options.batches),
+        draft_tokens=options.draft_tokens,
     )
     engine = TorchEngine(loaded, settings, stop_ids=frozenset())
     print(
@@ -107,21 +112,23 @@ def main() -> None:
     )
     for batch in options.batches:
         prompts = prompts_for(loaded.tokenizer, batch)
-        whole, step, generate = [], [], []
+        whole, rate, step, generate = [], [], [], []
         for _ in range(options.repetitions):
-            seconds, step_seconds = ours(engine, prompts, options.new_tokens)
+            seconds, decoding, steps = ours(engine, prompts, options.new_tokens)
             whole.append(seconds)
-            step.append(step_seconds)
+            rate.append(batch * (options.new_tokens - 1) / decoding)
+            step.append(decoding / steps)
             if model is not None:
                 generate.append(theirs(model, prompts, options.new_tokens))
         tokens = batch * options.new_tokens
         row = (
-            f"{batch:>6}{batch / statistics.median(step):>14.0f}"
+            f"{batch:>6}{statistics.median(rate):>14.0f}"
             f"{statistics.median(step) * 1e3:>9.1f}{tokens / statistics.median(whole):>13.0f}"
         )
         if generate:
-            rate = tokens / statistics.median(generate)
-            row += f"{rate:>10.0f}{tokens / statistics.median(whole) / rate:>7.1f}"
+            theirs_rate = tokens / statistics.median(generate)
+            ratio = tokens / statistics.median(whole) / theirs_rate
+            row += f"{theirs_rate:>10.0f}{ratio:>7.1f}"
         print(row, flush=True)
     engine.close()
 
