@@ -88,11 +88,15 @@ def reference(model: Any, tokens: list[int]) -> torch.Tensor:
 def assert_right(backend: Backend, model: Any, rows: list[Row]) -> None:
     logits, order = backend.next_logits(rows)
     assert set(order) == set(rows)
-    for row, found in zip(order, logits, strict=True):
-        torch.testing.assert_close(
-            found.log_softmax(-1), reference(model, row.tokens), atol=1e-4, rtol=0
-        )
+    first = 0
+    for row in order:
+        for n in range(len(row.tokens) - row.guesses, len(row.tokens) + 1):
+            torch.testing.assert_close(
+                logits[first].log_softmax(-1), reference(model, row.tokens[:n]), atol=1e-4, rtol=0
+            )
+            first += 1
         assert row.cached == len(row.tokens)
+    assert first == len(logits)
 
 
 def row(tokens: list[int]) -> Row:
@@ -109,6 +113,32 @@ def test_the_fast_back_end_is_chosen_for_the_llama_family_and_agrees(name: str) 
     assert note == ""
     with torch.inference_mode():
         assert log_prob_gap(backend, model) < 1e-4
+
+
+def guess(r: Row, tokens: list[int], right: int) -> None:
+    """After a pass: `right` of the row's guesses held; then one token more, and new guesses."""
+    del r.tokens[len(r.tokens) - r.guesses + right :]
+    r.cached = min(r.cached, len(r.tokens))
+    r.tokens += [9, *tokens]
+    r.guesses = len(tokens)
+
+
+@pytest.mark.parametrize("name", FAST)
+@torch.inference_mode()
+def test_rows_may_end_in_guesses_beside_others(name: str) -> None:
+    model = build(FAST[name])
+    backend, shared = fast(model), list(range(40, 70))
+    rows = [row([*shared, 5]), row([*shared, 5]), row([*shared, 7, 8]), row([3, 4])]
+    assert_right(backend, model, rows)
+    for r, tokens in zip(rows, ([11, 12, 13], [], [14], [15, 16]), strict=True):
+        guess(r, tokens, 0)
+    assert_right(backend, model, rows)
+    for r, (tokens, right) in zip(
+        rows, (([21], 3), ([22, 23, 24, 25], 0), ([26, 27], 0), ([], 1)), strict=True
+    ):
+        guess(r, tokens, right)
+    rows.append(row([*shared, 5, 6, 7, 8, 9]))  # a newcomer, whose tokens are not guesses
+    assert_right(backend, model, rows)
 
 
 @pytest.mark.parametrize("name", GENERIC)

@@ -147,7 +147,8 @@ def test_unsynchronised_turns_are_what_they_are_one_by_one(
 
 
 @pytest.mark.parametrize("n_rows", [1, 7])
-def test_guesses_save_steps_and_change_no_token(n_rows: int) -> None:
+@pytest.mark.parametrize("stop_ids", [frozenset(), frozenset({0})])
+def test_guesses_save_steps_and_change_no_token(n_rows: int, stop_ids: frozenset[int]) -> None:
     """A sharp model says the same again and again, in one sequence and across them."""
     sharp = tiny(seed=4, scale=30.0)
 
@@ -166,11 +167,10 @@ def test_guesses_save_steps_and_change_no_token(n_rows: int) -> None:
     told, steps = [], []
     for longest in (0, 1, 8):
         changes = {"draft_tokens": longest, "temperature": 0.7, "prefill_tokens": 64}
-        with engine(sharp, **changes, stop_ids=frozenset()) as made:
+        with engine(sharp, **changes, stop_ids=stop_ids) as made:
             told.append(asyncio.run(together(made)))
             stats = made.stats
         steps.append(stats.steps)
-        assert stats.sampled_tokens == 2 * sum(60 + i for i in range(n_rows))
         assert (stats.held_guesses > 0) == (longest > 0)
         assert stats.held_guesses <= stats.guessed_tokens
     assert steps[0] > steps[1] > steps[2]
@@ -179,17 +179,34 @@ def test_guesses_save_steps_and_change_no_token(n_rows: int) -> None:
     for tokens, samples in told[2]:
         expected = reference_logp(sharp, tokens, 0.7)
         for start, sample in samples:
+            assert not stop_ids & set(sample.token_ids[:-1])
             found = torch.tensor(sample.logp)
             torch.testing.assert_close(
                 found, expected[start - 1 : start - 1 + len(found)], atol=1e-4, rtol=0
             )
 
 
-def test_nothing_is_guessed_in_lockstep_or_by_other_models(model: Any) -> None:
-    for changes in ({"deterministic": True}, {"backend": "generic"}):
-        with engine(model, **changes) as made:
-            asyncio.run(made.open(0).sample([7] * 30, max_new_tokens=20))
-            assert made.stats.guessed_tokens == 0
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_sequence_cut_into_its_first_prompt_may_be_guessed_on(temperature: float) -> None:
+    told = []
+    for longest in (0, 8):
+        changes = {"draft_tokens": longest, "temperature": temperature, "stop_ids": frozenset()}
+        with engine(tiny(), **changes) as made:
+            session = made.open(0)
+            asyncio.run(session.sample(prompt(1, 40), max_new_tokens=5))
+            told.append(asyncio.run(session.sample(prompt(1, 40)[:30], max_new_tokens=5)))
+            assert (made.stats.guessed_tokens > 0) == (longest > 0)
+    assert told[0].token_ids == told[1].token_ids
+
+
+def test_nothing_is_guessed_in_lockstep_or_by_other_models() -> None:
+    guessed = []
+    for changes in ({}, {"deterministic": True}, {"backend": "generic"}):
+        with engine(tiny(seed=4, scale=30.0), **changes, stop_ids=frozenset()) as made:
+            asyncio.run(made.open(0).sample(prompt(5, 24), max_new_tokens=60))
+            guessed.append(made.stats.guessed_tokens)
+    assert guessed[0] > 0
+    assert guessed[1:] == [0, 0]
 
 
 def test_a_turn_ends_at_a_stop_token_or_at_its_limit(model: Any) -> None:

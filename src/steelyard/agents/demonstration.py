@@ -89,6 +89,7 @@ async def demonstrate(
     Before that it makes the same slip `slips` times, or as often as the limits have room for, where
     the task has a line to slip on. The slips are context.
     """
+    settings = settings.model_copy(update={"stuck_after": None})  # a slip made twice is meant
     texts = demonstration_texts(task, run_checks=run_checks)
     slip = _slip(task, texts[0]) if slips else None
     opening = [] if slip is None else [slip] * slips

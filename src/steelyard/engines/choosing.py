@@ -55,8 +55,8 @@ def choose_backend(model: Any, settings: EngineSettings) -> tuple[Backend, str]:
 def log_prob_gap(backend: Backend, model: Any) -> float:
     """max over a few short sequences of mean_v |log p_backend(v) − log p_model(v)|, v likely.
 
-    The sequences share a beginning, differ in length, grow by one token and by several, and one of
-    them leaves: each way in which a row meets the cache.
+    The sequences share a beginning, differ in length, grow by one token and by several, end in
+    guesses, and one of them leaves: each way in which a row meets the cache.
     """
     size = int(model.get_input_embeddings().num_embeddings)
     ids = [(31 * i + 7) % size for i in range(64)]
@@ -66,16 +66,25 @@ def log_prob_gap(backend: Backend, model: Any) -> float:
     gap = _gap(backend, model, rows)
     rows[0].tokens.append(ids[30])
     rows[2].tokens.extend(ids[30:36])
-    return max(gap, _gap(backend, model, [rows[0], rows[2]]))
+    gap = max(gap, _gap(backend, model, [rows[0], rows[2]]))
+    if backend.checks_guesses:
+        for row, n in ((rows[0], 3), (rows[1], 2), (rows[2], 0)):
+            row.tokens.extend(ids[36 : 37 + n])
+            row.guesses = n
+        gap = max(gap, _gap(backend, model, rows))
+    return gap
 
 
 def _gap(backend: Backend, model: Any, rows: list[Row]) -> float:
     logits, order = backend.next_logits(rows)
-    worst = 0.0
-    for row, ours in zip(order, logits, strict=True):
+    worst, first = 0.0, 0
+    for row in order:
         batch = torch.tensor([row.tokens], device=model.device)
-        theirs = model(input_ids=batch, use_cache=False).logits[0, -1].float().log_softmax(-1)
-        likely = theirs.topk(min(_LIKELY, len(theirs))).indices
-        difference = ours.log_softmax(-1)[likely] - theirs[likely]
-        worst = max(worst, float(difference.abs().mean()))
+        theirs = model(input_ids=batch, use_cache=False).logits[0, -1 - row.guesses :].float()
+        theirs = theirs.log_softmax(-1)
+        ours = logits[first : first + len(theirs)].log_softmax(-1)
+        first += len(theirs)
+        likely = theirs.topk(min(_LIKELY, theirs.shape[-1])).indices
+        difference = ours.gather(-1, likely) - theirs.gather(-1, likely)
+        worst = max(worst, float(difference.abs().mean(-1).max()))
     return worst if worst == worst else float("inf")

@@ -4,15 +4,16 @@ An agent's tokens are mostly known beforehand: the form of a call, a line that i
 other episodes of its group said. A forward pass over few tokens costs nearly as much as one over a
 few dozen, since it reads all weights, so checking guesses is nearly free where few rows are left.
 
-Nothing changes in what is sampled. Each position is drawn from its own distribution, with the
-random number that it would have had; a guess only decides whether the pass had already computed
-what follows. Source: speculative decoding, Leviathan et al. 2023 (arXiv:2211.17192), of which this
-is the case of a deterministic draft; drafts by lookup, Saxena 2023 (prompt lookup decoding).
+What is sampled does not change, but for the rounding of a pass of another shape. Each position is
+drawn from its own distribution, with the random number that it would have had; a guess only
+decides whether the pass had already computed what follows. Source: speculative decoding, Leviathan
+et al. 2023 (arXiv:2211.17192), of which this is the case of a deterministic draft; drafts by
+lookup, Saxena 2023 (prompt lookup decoding).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 _CONTEXTS = (12, 6, 3)
@@ -23,6 +24,8 @@ _FREE_TOKENS = 40
 SmolLM2-135M on two cores. It decides only how much is guessed."""
 
 _MOST_ENTRIES = 200_000
+"""For each length of context; some 20 MB. What a run says lately fills a small part of it."""
+
 _MEMORY = 2000
 """Guesses after which what is known of a context's worth counts half."""
 
@@ -36,20 +39,18 @@ class Draft:
     contexts: list[int] = field(default_factory=list)
     chances: list[float] = field(default_factory=list)
 
-    def cut(self, length: int) -> None:
-        for column in (self.tokens, self.contexts, self.chances):
-            del column[length:]
-
 
 class Drafter:
     """Remembers what came last after each few tokens, over all sequences, and guesses it again.
 
-    `longest` bounds a draft; with 0 there are none. Each length of context earns its trust by how
-    often its guesses hold.
+    `longest` bounds a draft; with 0 there are none. A draft ends with a turn, at one of `stop_ids`.
+    Each length of context earns its trust by how often its guesses hold.
     """
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, stop_ids: Collection[int] = ()) -> None:
         self._longest = longest
+        self._stop_ids = frozenset(stop_ids)
+        # By the hash of the context: another with the same one costs a wrong guess.
         self._next: list[dict[int, int]] = [{} for _ in _CONTEXTS]
         self._tried = [2.0] * len(_CONTEXTS)
         self._held = [1.0] * len(_CONTEXTS)
@@ -64,11 +65,12 @@ class Drafter:
             for i in range(max(start, n), len(tokens)):
                 following[hash(tuple(tokens[i - n : i]))] = tokens[i]
 
-    def guess(self, sequences: Sequence[tuple[Sequence[int], int]]) -> list[Draft]:
-        """What may follow each of the sequences (tokens, room) of one pass.
+    def guess(self, sequences: Sequence[tuple[Sequence[int], int]]) -> tuple[list[Draft], int]:
+        """What may follow each of the sequences (tokens, room) of one pass, and how many guesses
+        of each to check.
 
-        A pass computes (1 + k) tokens of every row that checks guesses, so all drafts get the
-        length k at which a pass is expected to yield most for its time.
+        A pass computes (1 + k) tokens of every row that checks guesses, so k is the same for all:
+        the number at which a pass is expected to yield most for its time.
         """
         drafts = [self._draft(tokens, min(room, self._longest)) for tokens, room in sequences]
         guessing = [draft for draft in drafts if draft.tokens]
@@ -79,18 +81,18 @@ class Drafter:
             rate = expected / (_FREE_TOKENS + len(drafts) + k * len(guessing))
             if rate > most:
                 best, most = k, rate
-        for draft in drafts:
-            draft.cut(best)
-        return drafts
+        return drafts, best
 
-    def learn(self, draft: Draft, held: int) -> None:
-        """The first `held` guesses of `draft` were right; the next one, if any, was not."""
-        for i, context in enumerate(draft.contexts[: held + 1]):
+    def learn(self, draft: Draft, drawn: Sequence[int]) -> None:
+        """Compares the draft, its unchecked guesses too, with what was drawn instead."""
+        for guess, context, token in zip(draft.tokens, draft.contexts, drawn, strict=False):
             if self._tried[context] > _MEMORY:
                 self._tried[context] /= 2
                 self._held[context] /= 2
             self._tried[context] += 1
-            self._held[context] += i < held
+            self._held[context] += guess == token
+            if guess != token:
+                break
 
     def _draft(self, tokens: Sequence[int], longest: int) -> Draft:
         draft, chance = Draft(), 1.0
@@ -104,6 +106,8 @@ class Drafter:
             draft.tokens.append(token)
             draft.contexts.append(context)
             draft.chances.append(chance)
+            if token in self._stop_ids:
+                break
             recent.append(token)
         return draft
 

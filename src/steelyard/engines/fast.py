@@ -117,6 +117,7 @@ class FastBackend:
         for row in homeless:
             prefix = self._by_tokens.get(prompts[row])
             place = Place(row.tokens, prefix, len(prompts[row]), last_used=self._clock)
+            place.guesses = row.guesses
             if prefix is not None:
                 prefix.places += 1
                 prefix.last_used = self._clock

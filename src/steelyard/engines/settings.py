@@ -34,7 +34,7 @@ class EngineSettings(BaseModel):
         8,
         ge=0,
         description="Guesses of the next tokens that one step checks per episode at most, where "
-        "few episodes decode; the samples are the same. 0: none.",
+        "that saves time; samples are the same up to rounding. 0: none.",
     )
     idle_cache_gib: float = Field(
         1.0, ge=0.0, description="Cache kept for episodes between two turns, in GiB."

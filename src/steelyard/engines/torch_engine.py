@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -127,8 +128,6 @@ class TorchEngine:
         self._queue: list[_Request] = []
         self._leaving: list[TorchSession] = []  # in lockstep, closed since the last wave
         self._active: dict[Row, _Request] = {}
-        # What others said before must not matter in lockstep: a resumed run has not heard it.
-        self._drafter = Drafter(0 if settings.deterministic else settings.draft_tokens)
         self._stats = EngineStats()
         dtype = getattr(torch, settings.dtype)
         hf: Any = (
@@ -141,6 +140,9 @@ class TorchEngine:
         self._known_names = frozenset(hf.state_dict())
         self._backend: Backend
         self._backend, self.note = choose_backend(hf, settings)
+        # What others said before must not matter in lockstep: a resumed run has not heard it.
+        drafts = self._backend.checks_guesses and not settings.deterministic
+        self._drafter = Drafter(settings.draft_tokens if drafts else 0, self._stop_ids)
         release_threads()  # of the builder's thread
         self._thread = threading.Thread(target=self._run, name="steelyard-engine", daemon=True)
         self._thread.start()
@@ -411,27 +413,26 @@ class TorchEngine:
         tokens, logp = draw(
             logits, torch.tensor(uniforms, dtype=torch.float64), self.settings.temperature
         )
-        drawn = iter(list(zip(tokens.tolist(), logp.tolist(), strict=True)))
+        drawn = zip(tokens.tolist(), logp.tolist(), strict=True)
         done: list[tuple[_Request, bool]] = []
-        sampled = held = 0
+        n_sampled = n_held = 0
         for row in rows:
-            request, known = self._active[row], len(row.tokens) - row.guesses
-            self._take(request, [next(drawn) for _ in range(1 + row.guesses)])
-            sampled += len(row.tokens) - known
-            if (draft := drafts.get(row)) is not None:
-                right = common_prefix(draft.tokens, row.tokens[known:])
-                self._drafter.learn(draft, right)
-                held += right
-            self._drafter.read(row.tokens, known)
-            stopped = row.tokens[-1] in self._stop_ids
+            request, guesses = self._active[row], row.tokens[len(row.tokens) - row.guesses :]
+            sampled = self._take(request, list(islice(drawn, 1 + row.guesses)))
+            n_sampled += len(sampled)
+            n_held += common_prefix(guesses, sampled)
+            if row in drafts:
+                self._drafter.learn(drafts[row], sampled)
+            self._drafter.read(row.tokens, len(row.tokens) - len(sampled))
+            stopped = sampled[-1] in self._stop_ids
             if stopped or len(request.sampled) >= request.max_new_tokens:
                 del self._active[row]
                 done.append((request, stopped))
         # Counted first: who has the sample may read the counts.
         self._count(
-            sampled=sampled,
+            sampled=n_sampled,
             guessed=len(uniforms) - len(rows),
-            held=held,
+            held=n_held,
             steps=1,
             seconds=time.perf_counter() - started,
         )
@@ -441,22 +442,21 @@ class TorchEngine:
 
     def _draft(self) -> dict[Row, Draft]:
         """Lets the rows that only decode end in guesses."""
-        if not self._backend.checks_guesses:
-            return {}
-        decoding = [row for row in self._active if row.cached == len(row.tokens) - 1]
-        requests = [self._active[row] for row in decoding]
-        rooms = [r.max_new_tokens - len(r.sampled) - 1 for r in requests]
-        drafts = self._drafter.guess(
-            [(row.tokens, room) for row, room in zip(decoding, rooms, strict=True)]
-        )
+        decoding = {
+            row: request.max_new_tokens - len(request.sampled) - 1
+            for row, request in self._active.items()
+            if row.cached == len(row.tokens) - 1
+        }
+        drafts, n_checked = self._drafter.guess([(row.tokens, n) for row, n in decoding.items()])
         for row, draft in zip(decoding, drafts, strict=True):
-            row.tokens += draft.tokens
-            row.guesses = len(draft.tokens)
+            guesses = draft.tokens[:n_checked]
+            row.tokens += guesses
+            row.guesses = len(guesses)
         return dict(zip(decoding, drafts, strict=True))
 
-    def _take(self, request: _Request, drawn: Sequence[tuple[int, float]]) -> None:
+    def _take(self, request: _Request, drawn: Sequence[tuple[int, float]]) -> list[int]:
         """Puts what was drawn in the place of the guesses, as far as these were right: what was
-        drawn after a wrong one followed another sequence."""
+        drawn after a wrong one followed another sequence. Returns what was put there."""
         row = request.session.row
         known = len(row.tokens) - row.guesses
         guesses = row.tokens[known:]
@@ -469,8 +469,10 @@ class TorchEngine:
             request.version.append(self._version)
             if token in self._stop_ids or guesses[i : i + 1] != [token]:
                 break
-        request.session.uniforms.use(len(row.tokens) - known)
+        sampled = row.tokens[known:]
+        request.session.uniforms.use(len(sampled))
         row.cached = len(row.tokens) - 1
+        return sampled
 
     def _count(
         self,

@@ -18,7 +18,8 @@ class StopReason(StrEnum):
     TRUNCATED = "truncated"
     """A turn was cut before its stop token."""
     STUCK = "stuck"
-    """The agent made the same refused call over and over."""
+    """The agent said the same over and over, refused each time: that is failing, not a limit that
+    came too soon."""
     TURN_LIMIT = "turn_limit"
     TOKEN_LIMIT = "token_limit"
     TIME_LIMIT = "time_limit"
@@ -72,7 +73,6 @@ def outcome_kind(outcome: Outcome, stop_reason: StopReason) -> OutcomeKind:
 
 _CUT = {
     StopReason.TRUNCATED,
-    StopReason.STUCK,
     StopReason.TURN_LIMIT,
     StopReason.TOKEN_LIMIT,
     StopReason.TIME_LIMIT,

@@ -205,7 +205,8 @@ def group_advantage(
 
     An all-equal group gets exactly 0 everywhere, whatever it is divided by. With binary rewards,
     G episodes and `scale="mean"`, Σ_i A_i ∇log π_i / G is an unbiased estimate of the gradient of
-    Σ_{k < G} (pass@k)/k, which tends to log pass@1: a task weighs 1/p, not 1. (Up to k = G it would
+    Σ_{k < G} (pass@k)/k, which is w ∇p with w = (1 − (1−p)^(G−1))/p: between G − 1 for a task that
+    is never solved and 1, where a centred reward has w = 1 and log p has 1/p. (Up to k = G it would
     be if failures weighed −1 in an all-fail group too.)
 
     Raises:
@@ -236,10 +237,11 @@ def group_advantage(
         divisor_E = deviation_G[index_E] + rule.epsilon
         centred_E = torch.where(centred_E == 0, 0.0, centred_E / divisor_E)
     if rule.scale == "mean":
+        lowest = float(reward_E.min()) if len(reward_E) else 0.0
         require(
-            bool((reward_E >= 0).all()),
+            lowest >= 0.0,
             "credit: scale 'mean' is defined for rewards ≥ 0, a share of success, got "
-            f"{float(reward_E.min()) if len(reward_E) else 0:g}; choose scale 'std'",
+            f"{lowest:g}; choose scale 'std'",
         )
         mean_E = (sum_G / count_G)[index_E]
         centred_E = torch.where(centred_E == 0, 0.0, centred_E / mean_E)
