@@ -32,6 +32,14 @@ class Row:
         if shared < self.prompt_tokens or not self.prompt_tokens:
             self.prompt_tokens = len(self.tokens)
 
+    def take_guesses(self) -> list[int]:
+        """Removes the guesses and returns them."""
+        known = len(self.tokens) - self.guesses
+        guesses = self.tokens[known:]
+        del self.tokens[known:]
+        self.guesses = 0
+        return guesses
+
 
 class Backend(Protocol):
     """A model with its weights and its caches. Called from the engine's thread only."""

@@ -417,8 +417,8 @@ class TorchEngine:
         done: list[tuple[_Request, bool]] = []
         n_sampled = n_held = 0
         for row in rows:
-            request, guesses = self._active[row], row.tokens[len(row.tokens) - row.guesses :]
-            sampled = self._take(request, list(islice(drawn, 1 + row.guesses)))
+            request, guesses = self._active[row], row.take_guesses()
+            sampled = self._take(request, guesses, list(islice(drawn, 1 + len(guesses))))
             n_sampled += len(sampled)
             n_held += common_prefix(guesses, sampled)
             if row in drafts:
@@ -454,23 +454,22 @@ class TorchEngine:
             row.guesses = len(guesses)
         return dict(zip(decoding, drafts, strict=True))
 
-    def _take(self, request: _Request, drawn: Sequence[tuple[int, float]]) -> list[int]:
+    def _take(
+        self, request: _Request, guesses: Sequence[int], drawn: Sequence[tuple[int, float]]
+    ) -> list[int]:
         """Puts what was drawn in the place of the guesses, as far as these were right: what was
         drawn after a wrong one followed another sequence. Returns what was put there."""
-        row = request.session.row
-        known = len(row.tokens) - row.guesses
-        guesses = row.tokens[known:]
-        del row.tokens[known:]
-        row.guesses = 0
+        sampled: list[int] = []
         for i, (token, log_prob) in enumerate(drawn):
-            row.tokens.append(token)
-            request.sampled.append(token)
+            sampled.append(token)
             request.logp.append(log_prob)
-            request.version.append(self._version)
             if token in self._stop_ids or guesses[i : i + 1] != [token]:
                 break
-        sampled = row.tokens[known:]
+        request.sampled += sampled
+        request.version += [self._version] * len(sampled)
         request.session.uniforms.use(len(sampled))
+        row = request.session.row
+        row.tokens += sampled
         row.cached = len(row.tokens) - 1
         return sampled
 

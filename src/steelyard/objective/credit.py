@@ -223,7 +223,8 @@ def group_advantage(
     count_G = torch.bincount(index_E, minlength=n_groups)
     sum_G = torch.zeros(n_groups, dtype=torch.float64).index_add_(0, index_E, reward_E)
     count_E = count_G[index_E]
-    centred_E = reward_E - sum_G[index_E] / count_E
+    mean_E = sum_G[index_E] / count_E
+    centred_E = reward_E - mean_E
     # Rounding must not turn an all-equal group into a signal.
     edge_G = torch.full((n_groups,), torch.inf, dtype=torch.float64)
     lowest_G = edge_G.scatter_reduce(0, index_E, reward_E, "amin")
@@ -234,8 +235,7 @@ def group_advantage(
     if rule.scale == "std":
         square_G = torch.zeros_like(sum_G).index_add_(0, index_E, centred_E**2)
         deviation_G = (square_G / (count_G - rule.ddof).clamp(min=1)).sqrt()
-        divisor_E = deviation_G[index_E] + rule.epsilon
-        centred_E = torch.where(centred_E == 0, 0.0, centred_E / divisor_E)
+        centred_E = _divided(centred_E, deviation_G[index_E] + rule.epsilon)
     if rule.scale == "mean":
         lowest = float(reward_E.min()) if len(reward_E) else 0.0
         require(
@@ -243,10 +243,14 @@ def group_advantage(
             "credit: scale 'mean' is defined for rewards ≥ 0, a share of success, got "
             f"{lowest:g}; choose scale 'std'",
         )
-        mean_E = (sum_G / count_G)[index_E]
-        centred_E = torch.where(centred_E == 0, 0.0, centred_E / mean_E)
+        centred_E = _divided(centred_E, mean_E)
     kept_A = (count_E >= 2).nonzero()[:, 0]
     return centred_E[kept_A].to(return_E.dtype), kept_A
+
+
+def _divided(centred_E: Tensor, divisor_E: Tensor) -> Tensor:
+    """0 stays 0, whatever it is divided by."""
+    return torch.where(centred_E == 0, 0.0, centred_E / divisor_E)
 
 
 def process_advantage(
