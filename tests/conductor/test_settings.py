@@ -81,3 +81,4 @@ def test_deterministic_sets_all_that_it_needs():
     assert settings.engine.dtype == settings.learner.dtype == "float32"
     assert settings.engine.threads is not None
     assert settings.learner.threads is not None
+    assert settings.learner.lanes == 1  # gradients are added in the order of the bins

@@ -125,7 +125,8 @@ def _memory_gb(settings: RunSettings, config: Any, parameters: int, tokens: int)
     cache = 2 * config.num_hidden_layers * kv_heads * head * engine * tokens
     cache *= settings.engine.max_rows
     activations = (
-        settings.learner.max_bin_tokens
+        (settings.learner.lanes or min(2, torch.get_num_threads()))
+        * settings.learner.max_bin_tokens
         * config.num_hidden_layers
         * config.hidden_size
         * 34

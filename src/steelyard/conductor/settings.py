@@ -320,7 +320,11 @@ def _made_deterministic(settings: RunSettings) -> RunSettings:
                 }
             ),
             "learner": settings.learner.model_copy(
-                update={"dtype": "float32", "threads": settings.learner.threads or threads}
+                update={
+                    "dtype": "float32",
+                    "threads": settings.learner.threads or threads,
+                    "lanes": 1,
+                }
             ),
         }
     )

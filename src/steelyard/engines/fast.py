@@ -23,7 +23,8 @@ class FastBackend:
     it, and attended to once per group while decoding. Everything after it lies in the row's own
     slot. New tokens of a row that returns from its tool ride in the same pass as the others'
     decoding step. `retained_prefixes` are kept though no row uses them any more: the next group's
-    prompt begins like the last one's.
+    prompt begins like the last one's. `model` is a Hugging Face model, or a Llama that several
+    back ends share.
     """
 
     name = "llama"
@@ -32,7 +33,7 @@ class FastBackend:
     def __init__(
         self, model: Any, *, prefill_tokens: int, idle_cache_bytes: int, retained_prefixes: int
     ) -> None:
-        self._model = Llama(model)
+        self._model = model if isinstance(model, Llama) else Llama(model)
         shape = self._model.shape
         size = (shape.layers, shape.kv_heads, shape.head_dim, self._model.dtype)
         self._own: Arena[Place] = Arena(*size, self._model.device)

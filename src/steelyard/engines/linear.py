@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -69,12 +71,13 @@ class Head:
     than engine and learner may disagree by. So the remainder x Wᵀ − y₀ is computed too, inside the
     product's float32 accumulator, and added: y = y₀ + (x Wᵀ − y₀), good to 16 bits. The vocabulary
     is cut into parts that stay in the CPU's cache between the two products. The result lies in a
-    buffer that the next call overwrites.
+    buffer of the calling thread, which its next call overwrites.
     """
 
     def __init__(self, weight: Tensor) -> None:
         self._parts = [Linear(part, None) for part in torch.split(weight, _HEAD_PART)]
-        self._buffer = torch.empty(0, len(weight), dtype=torch.float32, device=weight.device)
+        self._empty = torch.empty(0, len(weight), dtype=torch.float32, device=weight.device)
+        self._buffers = threading.local()
 
     @property
     def weight(self) -> Tensor:
@@ -82,9 +85,10 @@ class Head:
         return torch.cat([part.weight for part in self._parts])
 
     def __call__(self, x: Tensor) -> Tensor:
-        if len(self._buffer) < len(x):
-            self._buffer = self._buffer.new_empty(len(x), self._buffer.shape[1])
-        logits = self._buffer[: len(x)]
+        buffer: Tensor = getattr(self._buffers, "last", self._empty)
+        if len(buffer) < len(x):
+            buffer = self._buffers.last = self._empty.new_empty(len(x), self._empty.shape[1])
+        logits = buffer[: len(x)]
         for part, out in zip(self._parts, torch.split(logits, _HEAD_PART, dim=1), strict=True):
             y = part(x)
             out.copy_(y)

@@ -21,6 +21,12 @@ class EngineSettings(BaseModel):
     threads: int | None = Field(
         None, ge=1, description="CPU threads of one operation; unset leaves torch's own choice."
     )
+    lanes: int | None = Field(
+        None,
+        ge=1,
+        description="Parts of the episodes that decode side by side, each on its share of the "
+        "CPU threads. Unset: 2 where our own forward pass runs on a CPU of several cores, else 1.",
+    )
     deterministic: bool = Field(
         False, description="Lockstep turns: the same seeds give the same tokens, bit for bit."
     )
@@ -44,10 +50,15 @@ class EngineSettings(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _deterministic_is_float32(self) -> EngineSettings:
+    def _goes_together(self) -> EngineSettings:
         if self.deterministic and (self.dtype != "float32" or self.threads is None):
             raise ValueError(
                 'deterministic = true needs dtype = "float32" and a fixed number of threads; got '
                 f"dtype = {self.dtype!r}, threads = {self.threads!r}"
+            )
+        if (self.lanes or 1) > 1 and (self.deterministic or self.device != "cpu"):
+            raise ValueError(
+                f"lanes = {self.lanes}: lanes are for the CPU, and not for deterministic = true; "
+                "leave lanes out"
             )
         return self

@@ -5,8 +5,7 @@ A Llama on the CPU goes through `learner.llama`, which must first agree with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from steelyard.learner.batch import Batch
 from steelyard.learner.llama import LlamaDecoder, unsupported
 from steelyard.learner.packing import Bin, pack
 from steelyard.models.logprobs import token_logprobs
-from steelyard.models.precision import products_of
+from steelyard.models.precision import in_float32, products_of
 
 _LOGP_TOLERANCE = 1e-3
 _GRADIENT_TOLERANCE = 1e-2
@@ -57,7 +56,7 @@ class BinForward:
         self._llama: LlamaDecoder | None = None
         self.share_prefixes = share_prefixes
         use_tree_attention(model)
-        with _in_float32(model):
+        with in_float32(model):
             self._separable_head = _head_is_separable(model)
             if self._separable_head and not unsupported(model):
                 self.note = self._adopt_llama()
@@ -84,6 +83,18 @@ class BinForward:
             return ""
         self._llama = None
         return f"the fast Llama path differs from {type(self.model).__name__} ({gap}); not used"
+
+    def replica(self) -> BinForward:
+        """The same weights as other parameters, to which gradients come apart from these."""
+        assert self._llama is not None, "other paths may keep state in their modules"
+        memo = {
+            id(p): torch.nn.Parameter(p.data, requires_grad=p.requires_grad)
+            for p in self.model.parameters()
+        }
+        other = copy.copy(self)
+        other.model = copy.deepcopy(self.model, memo)
+        other._llama = LlamaDecoder(other.model)
+        return other
 
     def run(self, bin_: Bin) -> Outputs:
         """The hidden states that the bin's predictions are read from, with gradient."""
@@ -227,22 +238,6 @@ def _branching_batch(config: Any, longest: int | None) -> Batch | None:
         segment.append_action(actions, [0.0] * len(actions), [0] * len(actions))
         trajectories.append(Trajectory([segment]))
     return Batch.from_trajectories(trajectories)
-
-
-@contextmanager
-def _in_float32(model: Any) -> Iterator[None]:
-    """Widens the weights, and narrows them back: what bfloat16 rounding does to a gradient on
-    random tokens is as large as what a wrong mask does, so the checks need float32."""
-    narrow = [
-        (p, p.dtype) for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)
-    ]
-    for parameter, _ in narrow:
-        parameter.data = parameter.data.float()
-    try:
-        yield
-    finally:
-        for parameter, dtype in narrow:
-            parameter.data = parameter.data.to(dtype)
 
 
 def _head_is_separable(model: Any) -> bool:

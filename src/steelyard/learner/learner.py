@@ -17,6 +17,7 @@ from steelyard.learner.batch import Batch
 from steelyard.learner.checkpoint import write_directory
 from steelyard.learner.critic import CriticModel, ValueFit
 from steelyard.learner.forward import BinForward, Outputs
+from steelyard.learner.lanes import run_bins
 from steelyard.learner.packing import Bin, pack
 from steelyard.learner.settings import LearnerSettings
 from steelyard.learner.trained import TrainedWeights
@@ -143,6 +144,7 @@ class Learner:
             lambda: dict(load_weights(model, torch.float32, settings.device).named_parameters()),
         )
         self._critic = CriticModel(critic, model, settings) if critic is not None else None
+        self._lanes = self._open_lanes()
         self._teacher = self._frozen(teacher, "teacher") if teacher is not None else None
         self._reference: BinForward | None = None
 
@@ -203,7 +205,8 @@ class Learner:
     ) -> StepMetrics:
         """One optimiser step on Σ_t weight_t · value_t, value_T = loss(logp_T, index_T), to which
         `vocabulary` adds its terms; `values` is what the critic learns meanwhile. `on_entropy`
-        hears the entropy (nats) of the distribution that predicted each token that was run.
+        hears the entropy (nats) of the distribution that predicted each token that was run. With
+        lanes, all three are called from several threads, for different tokens.
 
         `weight_T` is computed once over the whole batch, denominators included, so that how the
         batch is cut into bins changes nothing. Episodes whose weights are all zero are not run.
@@ -216,25 +219,31 @@ class Learner:
         start = time.perf_counter()
         self._trained.clear()
         bins = self._pack(batch, _active(batch, weight_T))
-        total = entropy = value_loss = 0.0
-        for bin_ in bins:
-            outputs = self._forward.run(bin_)
-            logp_T, entropy_T = self._forward.logprobs(
+
+        def run(forward: BinForward, bin_: Bin) -> tuple[float, float, float]:
+            outputs = forward.run(bin_)
+            logp_T, entropy_T = forward.logprobs(
                 outputs, bin_, temperature=temperature, with_entropy=True
             )
             assert entropy_T is not None
             order = torch.argsort(bin_.index_T)
             value_T = loss(logp_T[order], bin_.index_T[order])[torch.argsort(order)]
             if vocabulary is not None:
-                value_T = value_T + self._vocabulary_values(bin_, outputs, vocabulary, temperature)
+                more_T = self._vocabulary_values(forward, bin_, outputs, vocabulary, temperature)
+                value_T = value_T + more_T
             part = (weight_T[bin_.index_T] * value_T).sum()
             part.backward()  # type: ignore[no-untyped-call]
-            total += float(part.detach())
-            entropy += float(entropy_T.sum())
             on_entropy(entropy_T, bin_.index_T)
+            fitted = 0.0
             if values is not None:
                 assert self._critic is not None
-                value_loss += self._critic.fit(bin_, outputs.hidden_PD, values)
+                fitted = self._critic.fit(bin_, outputs.hidden_PD, values)
+            return float(part.detach()), float(entropy_T.sum()), fitted
+
+        done = run_bins(self._lanes, bins, run)
+        total, entropy, value_loss = (
+            sum(part) for part in zip((0.0, 0.0, 0.0), *done, strict=True)
+        )
         grad_norm, skipped = (
             self._trained.move(total, learning_rate) if bins else (0.0, "no signal")
         )
@@ -320,6 +329,30 @@ class Learner:
         if self._critic is not None:
             self._critic.take_trunk(self.weights())
 
+    def _open_lanes(self) -> list[BinForward]:
+        """The forwards that a step's bins run through; several share one memory of weights.
+
+        Raises:
+            ValueError: more lanes were asked for than this model can have.
+        """
+        n = self._n_lanes(self._forward)
+        if (self.settings.lanes or 1) > n:
+            raise ValueError(
+                f"learner.lanes = {self.settings.lanes}: bins run side by side only on the CPU, "
+                "through our own Llama path and without a critic; write 1"
+            )
+        if n == 1:
+            return [self._forward]
+        forwards = [self._forward.replica() for _ in range(n)]
+        for forward in forwards:
+            self._trained.gather_from(forward.model.named_parameters())
+        return forwards
+
+    def _n_lanes(self, forward: BinForward) -> int:
+        if forward.path != "llama" or self._critic is not None:
+            return 1
+        return self.settings.lanes or min(2, torch.get_num_threads())
+
     def _pack(self, batch: Batch, wanted_T: Tensor | None) -> list[Bin]:
         """Bins that every model at hand can run."""
         forwards = [f for f in (self._forward, self._reference, self._teacher) if f is not None]
@@ -348,12 +381,16 @@ class Learner:
     ) -> Tensor:
         """log-probs of the wanted tokens (None: all) under `model`, NaN elsewhere."""
         logp_T = torch.full((len(batch),), torch.nan)
-        with torch.no_grad():
-            for bin_ in self._pack(batch, wanted_T):
-                # With the entropy, as a step computes it: the same operations on the same bins.
-                logp_T[bin_.index_T], _ = model.logprobs(
-                    model.run(bin_), bin_, temperature=temperature, with_entropy=True
-                )
+
+        @torch.no_grad()
+        def run(forward: BinForward, bin_: Bin) -> None:
+            # With the entropy, as a step computes it: the same operations on the same bins.
+            logp_T[bin_.index_T], _ = forward.logprobs(
+                forward.run(bin_), bin_, temperature=temperature, with_entropy=True
+            )
+
+        # Without gradients one forward serves all lanes.
+        run_bins([model] * self._n_lanes(model), self._pack(batch, wanted_T), run)
         return logp_T
 
     def _end_values(self, batch: Batch, truncated_E: Tensor | None) -> Tensor:
@@ -367,7 +404,12 @@ class Learner:
         return after_E
 
     def _vocabulary_values(
-        self, bin_: Bin, outputs: Outputs, term: VocabularyLoss, temperature: float
+        self,
+        forward: BinForward,
+        bin_: Bin,
+        outputs: Outputs,
+        term: VocabularyLoss,
+        temperature: float,
     ) -> Tensor:
         """The term of each action token of the bin, computed once per distinct prediction and
         again in backward, so that the logits of one chunk exist at a time."""
@@ -379,7 +421,7 @@ class Learner:
             frozen = [None if f is None else (f, f.run(bin_)) for f in wanted]
 
         def chunk(own: Outputs, part: slice) -> Tensor:
-            student_CV = (self._forward.logits(own) / temperature).cpu()
+            student_CV = (forward.logits(own) / temperature).cpu()
             others = [
                 None if f is None else (f[0].logits(f[1].rows(part)) / temperature).cpu()
                 for f in frozen

@@ -20,6 +20,10 @@ class LearnerSettings(BaseModel):
     """Where training runs: "cpu", "cuda", "cuda:1"."""
     threads: int | None = Field(None, ge=1)
     """CPU threads of the learner; None leaves torch's own choice."""
+    lanes: int | None = Field(None, ge=1)
+    """Bins that run at the same time, each on its share of the CPU threads. None: 2 where our own
+    Llama path runs on several cores without a critic, else 1. The order in which their gradients
+    are added is left to chance, so a deterministic run has 1."""
     max_bin_tokens: int = Field(1024, ge=1)
     """Tokens per forward pass after shared prefixes are merged; bounds memory, not the result."""
     share_prefixes: bool = True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ class _Pair:
 
     parameter: Tensor
     master: Tensor
+    gathering: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def is_copy(self) -> bool:
@@ -47,8 +49,7 @@ class TrainedWeights:
         }
         for pair in self._pairs.values():
             if pair.is_copy:
-                hook = _accumulate_into(pair.master)
-                pair.parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+                _gather(pair.parameter, pair)
         self._optimiser = torch.optim.AdamW(
             [pair.master for pair in self._pairs.values()],
             betas=(settings.adam_beta1, settings.adam_beta2),
@@ -66,6 +67,12 @@ class TrainedWeights:
         """The master behind `parameter`, or itself if it is not trained."""
         # By identity, since tied weights have two names.
         return next((p.master for p in self._pairs.values() if p.parameter is parameter), parameter)
+
+    def gather_from(self, parameters: Iterable[tuple[str, Tensor]]) -> None:
+        """Lets the gradients of further parameters, by name, gather on these masters too."""
+        for name, parameter in parameters:
+            if name in self._pairs:
+                _gather(parameter, self._pairs[name])
 
     def clear(self) -> None:
         """Forgets gradients."""
@@ -142,15 +149,19 @@ class TrainedWeights:
                 torch._foreach_copy_([p.parameter for p in copies], [p.master for p in copies])
 
 
-def _accumulate_into(master: Tensor) -> Callable[[Tensor], None]:
+def _gather(parameter: Tensor, pair: _Pair) -> None:
+    """Adds what arrives at `parameter` to the gradient of the pair's master."""
+    master = pair.master
+
     def hook(parameter: Tensor) -> None:
         gradient = parameter.grad
         assert gradient is not None
-        if master.grad is None:
-            master.grad = gradient.float()
-        else:
-            master.grad.add_(gradient)
         # Freed at once: the bfloat16 gradients never exist all together.
         parameter.grad = None
+        with pair.gathering:
+            if master.grad is None:
+                master.grad = gradient.float()
+            else:
+                master.grad.add_(gradient)
 
-    return hook
+    parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Float32 results from bfloat16 operands, where the hardware multiplies in bfloat16.
+"""Float32 where bfloat16 would blur: results of products, and the reference of a check.
 
-torch's CPU matmul of two bfloat16 matrices rounds its *result* to bfloat16, which costs a logit of
-20 an error of up to 0.06. Widened to float32 first, and with oneDNN told that it may multiply
-float32 operands as bfloat16, the same products are accumulated and returned in float32. Operands
-that came from bfloat16 lose nothing by that.
+Where the hardware multiplies in bfloat16, torch's CPU matmul of two bfloat16 matrices rounds its
+*result* to bfloat16, which costs a logit of 20 an error of up to 0.06. Widened to float32 first,
+and with oneDNN told that it may multiply float32 operands as bfloat16, the same products are
+accumulated and returned in float32. Operands that came from bfloat16 lose nothing by that.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 
@@ -48,3 +49,22 @@ def bfloat16_products() -> Iterator[None]:
 def products_of(dtype: torch.dtype) -> AbstractContextManager[None]:
     """Where float32 copies of `dtype` operands are multiplied: as bfloat16 if that is exact."""
     return bfloat16_products() if dtype == torch.bfloat16 else nullcontext()
+
+
+@contextmanager
+def in_float32(model: Any) -> Iterator[None]:
+    """Widens the weights, and narrows them back, for checks of other code against `model`.
+
+    In bfloat16 the model's own rounding is as large as what such a check looks for: on random
+    tokens it moves a gradient as much as a wrong mask does, and a log-prob by .08 nats.
+    """
+    narrow = [
+        (p, p.dtype) for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)
+    ]
+    for parameter, _ in narrow:
+        parameter.data = parameter.data.float()
+    try:
+        yield
+    finally:
+        for parameter, dtype in narrow:
+            parameter.data = parameter.data.to(dtype)
