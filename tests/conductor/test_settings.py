@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.conductor.settings import read_run_file
+from steelyard.conductor.settings import RunSettings, read_run_file
 
 RUN_FILE = Path(__file__).parents[2] / "examples" / "falsy-defaults" / "run.toml"
 
@@ -81,4 +81,8 @@ def test_deterministic_sets_all_that_it_needs():
     assert settings.engine.dtype == settings.learner.dtype == "float32"
     assert settings.engine.threads is not None
     assert settings.learner.threads is not None
-    assert settings.learner.lanes == 1  # gradients are added in the order of the bins
+    assert settings.engine.lanes == settings.learner.lanes == 1
+    assert RunSettings.model_validate(settings.model_dump(mode="json")) == settings
+    for part in ("engine", "learner"):
+        with pytest.raises(ValueError, match=rf"{part}.lanes = 2: .* needs one lane; leave it out"):
+            read_run_file(RUN_FILE, ["run.deterministic=true", f"{part}.lanes=2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -211,6 +212,7 @@ def test_the_fast_forward_is_not_blamed_for_their_own_bfloat16(
     backend, note = choose_backend(model, EngineSettings())
     assert (backend.name, note, compared) == ("llama", "", [torch.float32])
     assert model.dtype == torch.bfloat16
+    assert not any(p.is_inference() for p in model.parameters())  # these could not be trained
 
 
 token_lists = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=24)
@@ -295,27 +297,45 @@ def test_the_rows_of_a_prompt_stay_in_one_lane_and_prompts_spread(llama: Any) ->
         assert not lane_of
 
 
-def test_lanes_leave_the_number_of_threads_as_it_was(llama: Any) -> None:
+def test_lanes_have_their_share_of_the_threads_and_others_keep_theirs(llama: Any) -> None:
     before = torch.get_num_threads()
+    torch.set_num_threads(4)
     found: list[int] = []
-    backend = laned(llama)
-    with torch.inference_mode():
-        backend.next_logits([row([1, 2]), row([3, 4])])
-    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert (torch.get_num_threads(), found) == (before, [before])
+    try:
+        backend = LaneBackend([fast(llama), fast(llama)], threads=2)
+        with torch.inference_mode():
+            backend.next_logits([row([1, 2]), row([3, 4])])
+        shares = [worker.submit(torch.get_num_threads).result() for worker in backend._workers]
+        thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert (shares, torch.get_num_threads(), found) == ([2, 2], 4, [4])
+    finally:
+        torch.set_num_threads(before)
 
 
-def test_a_lane_that_fails_is_heard_of(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@torch.inference_mode()
+def test_a_lane_that_fails_is_heard_of_when_the_others_are_done(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = laned(llama)
+    healthy = backend._lanes[1].next_logits
 
     def broken(rows: list[Row]) -> Any:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(backend._lanes[1], "next_logits", broken)
+    def slow(rows: list[Row]) -> Any:
+        time.sleep(0.2)
+        return healthy(rows)
+
+    monkeypatch.setattr(backend._lanes[0], "next_logits", broken)
+    monkeypatch.setattr(backend._lanes[1], "next_logits", slow)
+    rows = [row([1, 2]), row([3, 4])]
     with pytest.raises(RuntimeError, match="out of memory"):
-        backend.next_logits([row([1, 2]), row([3, 4])])
+        backend.next_logits(rows)
+    backend.reset()
+    time.sleep(0.3)
+    assert [r.cached for r in rows] == [0, 0]  # nobody wrote after that
 
 
 def test_lanes_are_for_several_threads_of_a_cpu_that_need_not_repeat_itself(llama: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from tiny_models import branching_batch, llama_config, save_model
 from torch import Tensor
 
-from steelyard.learner import Learner, LearnerSettings
+from steelyard.learner import Learner, LearnerSettings, VocabularyLoss
 from steelyard.models.loading import LoadedModel
 from steelyard.objective import Critic
 
@@ -88,6 +88,8 @@ def test_a_loss_that_fails_leaves_weights_and_threads_as_they_were(tiny_llama: L
     with pytest.raises(ValueError, match="no such token"):
         failed.step(batch, broken, weight_T, learning_rate=1e-3)
     assert failed.steps_taken == 0
+    assert all(torch.equal(w, clean.weights()[name]) for name, w in failed.weights().items())
+    assert torch.get_num_threads() == 1
     a, b = (x.step(batch, nll, weight_T, learning_rate=1e-3) for x in (clean, failed))
     assert b.grad_norm == pytest.approx(a.grad_norm, rel=1e-5)
 
@@ -116,8 +118,65 @@ def test_lanes_are_refused_where_they_cannot_be(tiny_llama: LoadedModel):
         Learner(tiny_llama, lora)
 
 
-def test_there_are_as_many_lanes_as_threads_unless_told_otherwise(tiny_llama: LoadedModel):
-    for threads, lanes in ((1, 1), (2, 2)):
-        learner = Learner(tiny_llama, with_lanes(1, threads=threads, lanes=None))
-        assert len(learner._lanes) == lanes
-        torch.set_num_threads(1)
+def test_there_are_two_lanes_on_several_threads_unless_told_otherwise(tiny_llama: LoadedModel):
+    for threads, wanted, n in ((1, None, 1), (2, None, 2), (8, None, 2), (8, 3, 3)):
+        learner = Learner(tiny_llama, with_lanes(1, threads=threads, lanes=wanted))
+        assert len(learner._lanes) == n
+    torch.set_num_threads(1)
+
+
+def test_lanes_have_their_share_of_the_threads(tiny_llama: LoadedModel):
+    batch = branching_batch(n=6, groups=4)
+    learner = Learner(tiny_llama, with_lanes(2, threads=4))
+    found: set[int] = set()
+
+    def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
+        found.add(torch.get_num_threads())
+        return -logp_T
+
+    weight_T = torch.full((len(batch),), 1 / len(batch))
+    learner.step(batch, loss, weight_T, learning_rate=0.0)
+    assert (found, torch.get_num_threads()) == ({2}, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_step_sees_the_log_probs_that_were_computed_before_it(
+    tiny_llama: LoadedModel, dtype: str
+):
+    batch = branching_batch(n=6, groups=4)
+    learner = Learner(tiny_llama, with_lanes(2, dtype=dtype))
+    weight_T = torch.full((len(batch),), 1 / len(batch))
+    before_T = learner.logprobs(batch, weight_T)
+    seen_T = torch.zeros(len(batch))
+
+    def loss(logp_T: Tensor, index_T: Tensor) -> Tensor:
+        seen_T[index_T] = logp_T.detach()
+        return -logp_T
+
+    learner.step(batch, loss, weight_T, learning_rate=0.0)
+    assert torch.equal(seen_T, before_T)
+
+
+def test_terms_over_the_vocabulary_and_a_reference_go_through_lanes(
+    tiny_llama: LoadedModel, tmp_path
+):
+    batch = branching_batch(n=6, groups=4)
+    other = save_model(tmp_path / "other", llama_config(), seed=5)
+    weight_T = torch.full((len(batch),), 1 / len(batch))
+
+    def kl(own_CV: Tensor, reference_CV: Tensor | None, teacher_CV: Tensor | None) -> Tensor:
+        assert reference_CV is not None
+        own, theirs = own_CV.log_softmax(-1), reference_CV.log_softmax(-1)
+        return (own.exp() * (own - theirs)).sum(-1)
+
+    norms, scores = [], []
+    for n in (1, 2):
+        learner = Learner(tiny_llama, with_lanes(n))
+        learner.set_reference(other)
+        scores.append(learner.score(batch).reference_logp_T)
+        term = VocabularyLoss(kl, reads_reference=True)
+        norms.append(
+            learner.step(batch, nll, weight_T, learning_rate=0.0, vocabulary=term).grad_norm
+        )
+    assert norms[1] == pytest.approx(norms[0], rel=1e-5)
+    assert torch.equal(scores[0], scores[1])

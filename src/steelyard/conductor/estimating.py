@@ -15,6 +15,7 @@ from steelyard.conductor.settings import RunSettings
 from steelyard.conductor.starting import RunTasks
 from steelyard.conductor.warm_start import n_batches
 from steelyard.conductor.watching import checkpoints_kept
+from steelyard.learner import lanes_of
 from steelyard.models import ChatRenderer, resolve
 from steelyard.tasks import Task
 
@@ -125,7 +126,7 @@ def _memory_gb(settings: RunSettings, config: Any, parameters: int, tokens: int)
     cache = 2 * config.num_hidden_layers * kv_heads * head * engine * tokens
     cache *= settings.engine.max_rows
     activations = (
-        (settings.learner.lanes or min(2, torch.get_num_threads()))
+        lanes_of(settings.learner, has_critic=settings.built_algorithm.critic is not None)
         * settings.learner.max_bin_tokens
         * config.num_hidden_layers
         * config.hidden_size

@@ -13,7 +13,7 @@ from steelyard.conductor.planning import (
     plan_of,
     teacher_of,
 )
-from steelyard.conductor.settings import RunSettings
+from steelyard.conductor.settings import RunSettings, made_deterministic
 from steelyard.conductor.update import Update, update
 from steelyard.episodes import Group
 from steelyard.learner import Batch, Learner
@@ -122,7 +122,7 @@ def replay(run: Path, step: int) -> Replay:
                 f"{run}: between checkpoint {earlier[-1]} and step {step} the run imitated "
                 "references, which are not recorded; set checkpoint.every_steps = 1 in the next run"
             )
-        settings = RunSettings.model_validate(reader.config())
+        settings = made_deterministic(RunSettings.model_validate(reader.config()))
         learner = _restored(settings, reader, earlier[-1])
         result = None
         for number in range(earlier[-1] + 1, step + 1):

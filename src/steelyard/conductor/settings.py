@@ -236,7 +236,10 @@ def read_run_file(path: Path, changes: Sequence[str] = ()) -> RunSettings:
         raise ValueError(f"{path}: {_sentence(error)}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return _made_deterministic(settings) if settings.run.deterministic else settings
+    try:
+        return made_deterministic(settings)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _require_trainable(settings: RunSettings) -> None:
@@ -307,8 +310,20 @@ def as_table(settings: RunSettings) -> dict[str, Any]:
     return settings.model_dump(mode="json")
 
 
-def _made_deterministic(settings: RunSettings) -> RunSettings:
-    """Repeatability needs float32, lockstep and fixed threads; one switch sets them all."""
+def made_deterministic(settings: RunSettings) -> RunSettings:
+    """Repeatability needs float32, lockstep, fixed threads and one lane; `run.deterministic` sets
+    them all, and without it nothing changes.
+
+    Raises:
+        ValueError: more lanes are asked for.
+    """
+    if not settings.run.deterministic:
+        return settings
+    for name, lanes in (("engine", settings.engine.lanes), ("learner", settings.learner.lanes)):
+        if (lanes or 1) > 1:
+            raise ValueError(
+                f"{name}.lanes = {lanes}: run.deterministic = true needs one lane; leave it out"
+            )
     threads = os.cpu_count() or 1
     return settings.model_copy(
         update={
@@ -317,6 +332,7 @@ def _made_deterministic(settings: RunSettings) -> RunSettings:
                     "deterministic": True,
                     "dtype": "float32",
                     "threads": settings.engine.threads or threads,
+                    "lanes": 1,
                 }
             ),
             "learner": settings.learner.model_copy(

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 from torch import Tensor
 
 from steelyard.engines.backend import Row
 from steelyard.engines.fast import FastBackend
+from steelyard.models import release_threads, use_threads
 
 
 class LaneBackend:
     """Gives each row to one of `lanes`, and the rows of one prompt to the same.
 
-    The lanes share one model; `threads` is how many CPU threads each of them has.
+    The lanes share one model; `threads` is how many CPU threads each of them has. A row stays where
+    it is: when other rows have left, one lane may have more to do than the next.
     """
 
     name = FastBackend.name
@@ -34,9 +36,8 @@ class LaneBackend:
         # One thread for each lane, for good: what it allocates stays near it.
         self._workers = [ThreadPoolExecutor(1, f"steelyard-lane-{i}") for i in range(len(lanes))]
         for worker in self._workers:
-            worker.submit(torch.set_num_threads, threads).result()
-        # torch gives the number that was last set, by whatever thread, to threads yet to come.
-        torch.set_num_threads(all_threads)
+            worker.submit(use_threads, threads).result()
+        use_threads(all_threads)
 
     def next_logits(self, rows: Sequence[Row]) -> tuple[Tensor, list[Row]]:
         self._settle(rows)
@@ -44,7 +45,9 @@ class LaneBackend:
         busy = [i for i, part in enumerate(parts) if part]
         if len(busy) == 1:  # with all the threads of the caller, then
             return self._lanes[busy[0]].next_logits(rows)
+        release_threads()  # of the caller, who waits
         futures = [self._workers[i].submit(_next_logits, self._lanes[i], parts[i]) for i in busy]
+        wait(futures)  # for all of them, also if one fails: the others still write
         done = [future.result() for future in futures]
         return torch.cat([logits for logits, _ in done]), [row for _, part in done for row in part]
 
@@ -85,4 +88,7 @@ def _prompt(row: Row) -> tuple[int, ...]:
 
 @torch.inference_mode()
 def _next_logits(lane: FastBackend, rows: list[Row]) -> tuple[Tensor, list[Row]]:
-    return lane.next_logits(rows)
+    try:
+        return lane.next_logits(rows)
+    finally:
+        release_threads()

@@ -23,7 +23,13 @@ from steelyard.engines.drafting import Draft, Drafter
 from steelyard.engines.fingerprint import fingerprint
 from steelyard.engines.sampling import UniformStream, draw
 from steelyard.engines.settings import EngineSettings
-from steelyard.models import LoadedModel, load_weights, release_memory, release_threads
+from steelyard.models import (
+    LoadedModel,
+    load_weights,
+    release_memory,
+    release_threads,
+    use_threads,
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -248,7 +254,7 @@ class TorchEngine:
 
     def _run(self) -> None:
         if self.settings.threads is not None:
-            torch.set_num_threads(self.settings.threads)
+            use_threads(self.settings.threads)
         try:
             with torch.inference_mode():
                 while self._take_commands():

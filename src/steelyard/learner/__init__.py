@@ -2,6 +2,7 @@
 
 from steelyard.learner.batch import Batch
 from steelyard.learner.critic import ValueFit
+from steelyard.learner.lanes import lanes_of
 from steelyard.learner.learner import Learner, Loss, Scores, StepMetrics, VocabularyLoss
 from steelyard.learner.settings import LearnerSettings, LearningRate
 
@@ -15,4 +16,5 @@ __all__ = [
     "StepMetrics",
     "ValueFit",
     "VocabularyLoss",
+    "lanes_of",
 ]

@@ -16,8 +16,17 @@ import torch
 
 from steelyard.learner.forward import BinForward
 from steelyard.learner.packing import Bin
+from steelyard.learner.settings import LearnerSettings
+from steelyard.models import release_threads, use_threads
 
 _T = TypeVar("_T")
+
+
+def lanes_of(settings: LearnerSettings, *, has_critic: bool) -> int:
+    """How many lanes a learner has where our own Llama path runs."""
+    if has_critic or settings.method == "lora" or settings.device != "cpu":
+        return 1
+    return settings.lanes or min(2, settings.threads or torch.get_num_threads())
 
 
 def run_bins(
@@ -44,11 +53,10 @@ def run_bins(
     # The longest first, so that lanes end together.
     longest_first = sorted(range(len(bins)), key=lambda i: -len(bins[i]))
     threads = torch.get_num_threads()
+    share = max(1, threads // len(forwards))
+    release_threads()  # of the caller, who waits
     try:
-        share = max(1, threads // len(forwards))
-        with ThreadPoolExecutor(
-            len(forwards), initializer=torch.set_num_threads, initargs=(share,)
-        ) as pool:
+        with ThreadPoolExecutor(len(forwards), initializer=use_threads, initargs=(share,)) as pool:
             futures = {i: pool.submit(work_in_lane, bins[i]) for i in longest_first}
             try:
                 return [futures[i].result() for i in range(len(bins))]
@@ -56,5 +64,4 @@ def run_bins(
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     finally:
-        # torch gives the number that was last set, by whatever thread, to threads yet to come.
-        torch.set_num_threads(threads)
+        use_threads(threads)

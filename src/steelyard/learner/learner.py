@@ -17,7 +17,7 @@ from steelyard.learner.batch import Batch
 from steelyard.learner.checkpoint import write_directory
 from steelyard.learner.critic import CriticModel, ValueFit
 from steelyard.learner.forward import BinForward, Outputs
-from steelyard.learner.lanes import run_bins
+from steelyard.learner.lanes import lanes_of, run_bins
 from steelyard.learner.packing import Bin, pack
 from steelyard.learner.settings import LearnerSettings
 from steelyard.learner.trained import TrainedWeights
@@ -114,6 +114,7 @@ class Learner:
 
     `note` is one sentence for the reader of the run if the model cannot be packed, else empty.
     `critic` adds values to `score` and learns them in `step`; `teacher` adds its log-probs.
+    The same steps give the same bits where `settings.lanes` is 1, and otherwise up to rounding.
     Not thread-safe: one thread calls it.
     """
 
@@ -240,10 +241,9 @@ class Learner:
                 fitted = self._critic.fit(bin_, outputs.hidden_PD, values)
             return float(part.detach()), float(entropy_T.sum()), fitted
 
-        done = run_bins(self._lanes, bins, run)
-        total, entropy, value_loss = (
-            sum(part) for part in zip((0.0, 0.0, 0.0), *done, strict=True)
-        )
+        lanes = self._lanes if self._may_share(vocabulary) else self._lanes[:1]
+        done = [(0.0, 0.0, 0.0), *run_bins(lanes, bins, run)]
+        total, entropy, value_loss = (sum(part) for part in zip(*done, strict=True))
         grad_norm, skipped = (
             self._trained.move(total, learning_rate) if bins else (0.0, "no signal")
         )
@@ -335,7 +335,9 @@ class Learner:
         Raises:
             ValueError: more lanes were asked for than this model can have.
         """
-        n = self._n_lanes(self._forward)
+        n = 1
+        if self._forward.path == "llama":
+            n = lanes_of(self.settings, has_critic=self._critic is not None)
         if (self.settings.lanes or 1) > n:
             raise ValueError(
                 f"learner.lanes = {self.settings.lanes}: bins run side by side only on the CPU, "
@@ -347,11 +349,6 @@ class Learner:
         for forward in forwards:
             self._trained.gather_from(forward.model.named_parameters())
         return forwards
-
-    def _n_lanes(self, forward: BinForward) -> int:
-        if forward.path != "llama" or self._critic is not None:
-            return 1
-        return self.settings.lanes or min(2, torch.get_num_threads())
 
     def _pack(self, batch: Batch, wanted_T: Tensor | None) -> list[Bin]:
         """Bins that every model at hand can run."""
@@ -390,7 +387,8 @@ class Learner:
             )
 
         # Without gradients one forward serves all lanes.
-        run_bins([model] * self._n_lanes(model), self._pack(batch, wanted_T), run)
+        n = len(self._lanes) if model.path == "llama" else 1
+        run_bins([model] * n, self._pack(batch, wanted_T), run)
         return logp_T
 
     def _end_values(self, batch: Batch, truncated_E: Tensor | None) -> Tensor:
@@ -431,8 +429,27 @@ class Learner:
         parts = []
         for start in range(0, len(bin_.node_P), _CHUNK_TOKENS):
             part = slice(start, start + _CHUNK_TOKENS)
-            parts.append(checkpoint(chunk, outputs.rows(part), part, use_reentrant=False))
+            parts.append(
+                checkpoint(
+                    chunk,
+                    outputs.rows(part),
+                    part,
+                    use_reentrant=False,
+                    preserve_rng_state=False,  # it is the process's, and nothing here draws
+                )
+            )
         return torch.cat(parts).index_select(0, bin_.prediction_T)
+
+    def _may_share(self, term: VocabularyLoss | None) -> bool:
+        """Whether several lanes may ask the frozen models at once: other code than our Llama path
+        may keep state in its modules."""
+        if term is None:
+            return True
+        asked = (
+            self._reference if term.reads_reference else None,
+            self._teacher if term.reads_teacher else None,
+        )
+        return all(frozen is None or frozen.path == "llama" for frozen in asked)
 
     def _merged(self) -> dict[str, Tensor]:
         """W + (alpha / rank) · B A of every adapted layer, under the base model's names."""

@@ -201,7 +201,8 @@ def _norm_backward(
     """dx = grad + scale · (dh ∘ w − unit · mean(dh ∘ w ∘ unit)); dw = Σ_n dh ∘ unit."""
     wide_dh, wide_unit, wide_weight = dh.float(), unit.float(), weight.float()
     product = wide_dh * wide_unit
-    mean = (product @ wide_weight).div_(-product.shape[1]).unsqueeze(1)
+    # Not a matrix product: another lane may just have told those to round to bfloat16.
+    mean = (product * wide_weight).sum(1, keepdim=True).div_(-product.shape[1])
     # A copy where dh is float32 already, since it is not ours to change then.
     slope = (wide_dh * wide_weight).addcmul_(wide_unit, mean)
     return torch.addcmul(grad_ND, slope, scale), product.sum(0).to(weight.dtype)

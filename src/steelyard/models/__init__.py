@@ -3,7 +3,7 @@
 from steelyard.models.chat import ChatRenderer, Message
 from steelyard.models.loading import LoadedModel, load_weights, resolve
 from steelyard.models.places import EMBEDDED
-from steelyard.models.threads import release_memory, release_threads
+from steelyard.models.threads import release_memory, release_threads, use_threads
 
 __all__ = [
     "EMBEDDED",
@@ -14,4 +14,5 @@ __all__ = [
     "release_memory",
     "release_threads",
     "resolve",
+    "use_threads",
 ]

@@ -61,10 +61,12 @@ def in_float32(model: Any) -> Iterator[None]:
     narrow = [
         (p, p.dtype) for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)
     ]
-    for parameter, _ in narrow:
-        parameter.data = parameter.data.float()
+    with torch.inference_mode(False):  # what is made in that mode can never be trained
+        for parameter, _ in narrow:
+            parameter.data = parameter.data.float()
     try:
         yield
     finally:
-        for parameter, dtype in narrow:
-            parameter.data = parameter.data.to(dtype)
+        with torch.inference_mode(False):
+            for parameter, dtype in narrow:
+                parameter.data = parameter.data.to(dtype)

@@ -1,4 +1,4 @@
-"""What a thread that goes idle gives back: OpenMP's workers, and memory."""
+"""CPU threads: how many an operation runs on, and what an idle one gives back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ from pathlib import Path
 from typing import Any
 
 _SOFT_PAUSE = 1
+
+
+def use_threads(n: int) -> None:
+    """From now on operations of the calling thread run on `n` CPU threads.
+
+    torch's own call is not enough in a new thread, which at its first parallel operation takes the
+    number that was last set in any thread. For the same reason who starts a thread that calls this
+    calls it again for itself: what is last set is what threads yet to come will take.
+    """
+    import torch
+
+    torch.get_num_threads()  # as the first parallel operation would
+    torch.set_num_threads(n)
 
 
 def release_threads() -> None:
